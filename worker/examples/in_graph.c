@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In-graph replication: one client, and a copy of the model on each worker task, which computes with its part of the batch. The
+/* In-graph replication: one client. Each worker task has a copy of the model, and computes with its part of the batch. The
  * gradients are averaged and pushed once; with `asynchronous` each replica pushes its own gradients when they are ready. The
  * workers are servers that execute operations (`pstrain --serve`, or the example `local`). */
 #include <ps.h>

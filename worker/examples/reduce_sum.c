@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     }
     if (st == PS_OK) {
         printf("%d\n'%s'\n", *(const int32_t *)out.data, ps_value_requested_device(total));
-        st = ps_plan_run(p, &feed, 1, &part[workers - 1], 1, &out, NULL); /* a second run: the first one has written the trace */
+        st = ps_plan_run(p, &feed, 1, &part[workers - 1], 1, &out, NULL); /* a second run gets a part; it writes no trace */
     }
     for (long i = 0; st == PS_OK && i < out.shape.dims[0]; i++) { /* as numpy prints an array of up to 1000 elements */
         const char *before = i == 0 ? "[" : i % DIGITS_A_LINE == 0 ? "\n " : " ";

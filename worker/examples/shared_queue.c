@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ps and two workers, each a process with a server of its own. The workers add ones to `var` on the ps, and put the result of
+/* A ps and its workers, each a process with a server of its own. The workers add ones to `var` on the ps, and put the result of
  * each addition into a queue there. So the queue gets every number once, and at the end the ps takes all of them out. */
 #include <ps.h>
 #include <psd.h>
@@ -26,8 +26,7 @@ static void must(ps_status st)
     }
 }
 
-static psd_server *begin(const char *cluster, const char *job,
-                         uint32_t task) /* for both roles: serve, and open session and queue */
+static psd_server *begin(const char *cluster, const char *job, uint32_t task) /* both roles: serve, open session and queue */
 {
     psd_server *server = NULL;
     psd_server_options serve;
@@ -110,8 +109,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 0; i <= workers; i++) {
         if (fork() == 0) {
-            if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 ||
-                getppid() != parent) { /* like Python's Process(daemon=True): the child ends with its parent */
+            /* like Python's Process(daemon=True): the child ends with its parent */
+            if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) {
                 return 1;
             }
             psd_server *server = begin(cluster, i == 0 ? "ps" : "worker", i == 0 ? 0 : (uint32_t)i - 1);

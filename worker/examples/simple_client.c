@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One variable x that all clients of a cluster share: initialise it if asked to, add one, print it. All programs with this
- * container and scope, at any server, share this x. */
+/* One variable x: initialise it if asked to, add one, print it. All programs that name the same container and scope share one x,
+ * whichever server of the cluster they connect to. */
 #include <getopt.h>
 #include <ps.h>
 #include <stdio.h>

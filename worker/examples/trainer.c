@@ -32,7 +32,7 @@ static int serve(const ps_role *role)
     return 0;
 }
 
-static void next_batch(uint32_t task, ps_tensor *x, ps_tensor *truth) /* points of three clouds, other ones for each worker */
+static void next_batch(uint32_t task, ps_tensor *x, ps_tensor *truth) /* random points of three classes, its own in each worker */
 {
     static float points[BATCH][INPUTS];
     static int32_t labels[BATCH];
@@ -58,7 +58,7 @@ static int train(int argc, char **argv)
     while (!ps_should_stop(s)) {
         next_batch((uint32_t)ps_task_index(s), &x, &truth);
         ps_pull(s), ps_dense(&x, w, b, &y), ps_softmax_xent(&y, &truth, &y, &loss), ps_dense_backward(&x, &y, w, b, NULL);
-        ps_push(s, w), ps_push(s, b), ps_step_done(s); /* with --sync one update with the mean of all workers; else one by each */
+        ps_push(s, w), ps_push(s, b), ps_step_done(s); /* --sync: one update by the mean of all workers; else one by each */
     }
     next_batch((uint32_t)ps_task_index(s), &x, &truth);
     if (ps_pull(s) == PS_OK && ps_dense(&x, w, b, &y) == PS_OK && ps_softmax_xent(&y, &truth, NULL, &loss) == PS_OK) {

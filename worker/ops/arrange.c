@@ -47,7 +47,7 @@ PSI_RUN(identity)
     return PS_OK;
 }
 
-/* Copies one part of each row between two arrays: `whole` has whole rows one after the other, `part` only these parts. */
+/* For copy_rows(): one part of each row is copied between `whole`, which has whole rows, and `part`, which has only the parts. */
 struct rows {
     char *whole, *part;
     size_t whole_bytes, part_bytes;

@@ -8,8 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Compute n elements from a and b. A step is 1, or 0 for an input of one element. Returns n, or the index of the first
- * failure. */
+/* Compute n elements from a and b. Step 1: n elements of that input are used; 0: one is. Returns n, or the index that failed. */
 typedef int64_t (*loop_fn)(const void *a, const void *b, void *out, int64_t n, int64_t a_step, int64_t b_step);
 
 /* A macro argument that is a type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -76,7 +75,7 @@ FLOOR_DIV(div_i64, int64_t, uint64_t)
 /* How the elements of two inputs and of the result are visited together. The result's elements are consecutive. */
 struct walk {
     uint32_t rank;                          /* number of dimensions, at least 1 */
-    int64_t size[PS_RANK_MAX];              /* [rank] last dimension first; those of size 1 are left out, and neighbours merged */
+    int64_t size[PS_RANK_MAX];              /* [rank], the last dimension first; sizes of 1 are left out, and neighbours merged */
     int64_t a[PS_RANK_MAX], b[PS_RANK_MAX]; /* elements that each input advances for a step in each dimension */
     int64_t at[PS_RANK_MAX];
 };

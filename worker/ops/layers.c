@@ -108,7 +108,7 @@ ps_status psi_infer_dense_backward(const struct psi_op *op, const struct psi_op_
     out[1] = (struct psi_type){PS_F32, {.rank = 1, .dims = {columns}}};
     out[2] = (struct psi_type){PS_F32, {.rank = 2, .dims = {rows, inner}}};
     *out_count = count;
-    return PS_OK; /* no check of sizes: no output is larger than an input */
+    return PS_OK; /* no check of sizes: the outputs have the shapes of w, a row of w, and x */
 }
 
 /* Types of the outputs: logits (batch, classes) float32, labels (batch) int32 -> loss (one float64), dlogits as logits. */

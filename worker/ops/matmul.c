@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul: c (m, n) = a (m, k) b (k, n), where a or b may be transposed in memory. float32 uses the training kernels' product
- * (CBLAS, oneDNN, cuBLAS), some rows of c at a time so that a run can be cancelled; if a is transposed in memory, its rows are
- * first copied into order. Other dtypes are multiplied here as in GotoBLAS (Goto and van de Geijn 2008): a block of b is packed
- * so that it stays in the L2 cache, COLUMNS columns side by side; then ROWS rows of a are packed; a tile of ROWS times COLUMNS
- * sums stays in registers. Packed copies are padded with zeros. Integers wrap. Failure modes: no memory for the packed copies; no
- * kernel plugin. */
+/* matmul: c (m, n) = a (m, k) b (k, n), where a or b may be transposed in memory.
+ *
+ * float32 uses the training kernels' product (CBLAS, oneDNN, cuBLAS) for some rows of c at a time, so that a run can end early.
+ * If a is transposed in memory, its rows are first copied into order. Other dtypes are multiplied here as in GotoBLAS (Goto, van
+ * de Geijn 2008): a block of b is packed so that it stays in the L2 cache, then ROWS rows of a are packed. A tile of ROWS times
+ * COLUMNS sums stays in registers. Integers wrap. Failure modes: no memory for the copies; no kernel plugin. */
 #include "rows.h"
 
 #include "common/clones.h"
@@ -20,7 +20,8 @@ enum {
     VECTOR_BYTES = 64,
     TURNED_ELEMENTS_MAX = 1 << 22 /* elements of a that are transposed at a time: 16 MiB */
 };
-#define PRODUCTS_MAX ((int64_t)1 << 31) /* multiplications that one call of the kernels makes at most: 0.1 s */
+/* most multiplications of a kernel call, 0.1 s, so that a run can be cancelled; a row of c that needs more is still one call */
+#define PRODUCTS_MAX ((int64_t)1 << 31)
 
 /* A matrix in memory: element (row, column) has index row * by_row + column * by_column. */
 struct matrix {
@@ -42,7 +43,7 @@ struct block {
 
 /* A macro argument that is a type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 /* Sums of a tile over `inner`: a is [inner][ROWS], b [inner][COLUMNS]. A row of the tile is one vector of VECTOR_BYTES, which
- * the compiler splits for CPUs with shorter ones. From plain loops gcc 12 makes code that keeps the sums in memory. */
+ * the compiler splits for CPUs with shorter ones. Vector types, because gcc 12 keeps the sums of plain loops in memory. */
 #define TILE(name, type, COLUMNS)                                                                                                \
     PSI_CLONES static void name(const type *a, const type *b, int64_t inner, type *sums)                                         \
     {                                                                                                                            \
@@ -60,8 +61,8 @@ struct block {
         memcpy(sums, s, sizeof(s));                                                                                              \
     }
 
-/* Functions for one dtype. NAME_pack_b() copies block `at` of b to `packed`. NAME() packs ROWS rows of a from row at->i on (fewer
- * at the end of a) at packed_a, multiplies them by the packed block of b, and adds the products to c (sets c if at->p is 0). */
+/* Functions for one dtype. NAME_pack_b() copies block `at` of b to `packed`. NAME() copies ROWS rows of a (fewer at its end),
+ * from row at->i on, to packed_a, multiplies them by the packed block of b, and adds the result to c (sets c if at->p is 0). */
 #define MULTIPLY(name, type, COLUMNS, tile)                                                                                      \
     static void name##_pack_b(const struct matrix *b, const struct block *at, type *packed)                                      \
     {                                                                                                                            \
@@ -159,7 +160,7 @@ static void turn(const struct product *x, int64_t first, int64_t rows, float *to
 {
     enum { SQUARE = 32 };
     const float *from = x->a.data;
-    for (int64_t p = 0; p < x->k; p += SQUARE) { /* squares, so that both sides stay in the cache */
+    for (int64_t p = 0; p < x->k; p += SQUARE) { /* by squares, so that the bytes read and written stay in the cache */
         for (int64_t i = 0; i < rows; i += SQUARE) {
             for (int64_t ii = i; ii < i + SQUARE && ii < rows; ii++) {
                 for (int64_t pp = p; pp < p + SQUARE && pp < x->k; pp++) {

@@ -101,13 +101,13 @@ static void append_element(struct line *l, const struct psi_value *v, int64_t i)
     append_text(l, text);
 }
 
-/* Number of rows, matrices and so on that begin at element i; as many end with element i - 1. Between the two elements this many
- * brackets are closed, and as many are opened. */
+/* Number of rows, matrices and so on that begin at element i. As many end just before, so before element i this many brackets are
+ * closed, and as many are opened. */
 static uint32_t edges(const ps_shape *shape, int64_t i)
 {
     uint32_t count = 0;
     int64_t size = 1;
-    /* not the first dimension, which gets no brackets of its own: the line has brackets around each value */
+    /* leave out the first dimension: its brackets are those around the whole value */
     for (uint32_t d = shape->rank; d-- > 1;) {
         size *= shape->dims[d];
         if (i % size != 0) {

@@ -119,7 +119,7 @@ static void each_unusable(void *ctx, const ps_checkpoint_info *info)
     }
 }
 
-/* True if the task waits for tasks that cannot load their checkpoint, or (an older release) does not say why it waits. */
+/* True if the task waits to load its checkpoint (not for other tasks), or is of an older release, which tells no reason. */
 static bool does_not_begin(const ps_task_info *info)
 {
     return info->up && info->waiting_for[0] != '\0' && info->waiting != PS_WAITING_TASKS;

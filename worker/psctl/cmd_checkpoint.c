@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete checkpoints. save and restore take as
- * long as the disks need: when the call ends with --timeout and the directory task reports progress, psctl waits on. While
- * disks sync there is no progress: psctl says once that it waits, SYNCS_TIMES * --timeout at most. Failure modes, exit 1: the
- * directory task is down; a task has no checkpoint_dir, a disk is full, a file is bad (the library's text). */
+/* psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete checkpoints. save and restore may
+ * take longer than --timeout: psctl waits on while the directory task reports progress. While disks sync there is none: psctl
+ * prints that it waits, and waits SYNCS_TIMES * --timeout at most. Failure modes, exit 1: the directory task is down; a task has
+ * no checkpoint_dir, a disk is full, a file is bad (the library's text). */
 #include "goes.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ enum {
 struct watched {
     struct psctl_copy bar;
     ps_checkpoint_info now; /* checkpoint that the cluster writes or loads now; number 0: no checkpoint */
-    uint64_t number;        /* number of this command's checkpoint; 0: not known yet */
+    uint64_t number;        /* number of the checkpoint that this command makes; 0: not known yet */
     /* when checkpoint `number` began: a restarted directory may give the number to another checkpoint */
     uint64_t time_ms;
     ps_checkpoint_state state; /* state of checkpoint `number` */
@@ -129,8 +129,8 @@ static enum psctl_exit failed(const struct psctl *c, const struct failure *f, in
     return PSCTL_FAILED;
 }
 
-/* Ask the directory task for the state of checkpoint w->number. True while it is being made; in state IN_PART that task still
- * tells the others that it is whole. *last: its last known progress. */
+/* Ask the directory task for the state of checkpoint w->number, and for its progress (*last; unchanged if not known). True while
+ * the checkpoint is being made. In state IN_PART it is written, and the directory task still tells the other tasks. */
 static bool goes_on_now(struct psctl *c, struct watched *w, ps_checkpoint_info *last)
 {
     *last = moves(c, w) && w->now.number == w->number ? w->now : *last;
@@ -150,7 +150,7 @@ static struct failure follow(struct psctl *c, struct watched *w)
         goes_on = goes_on_now(c, w, &last);
         if (!goes_on && w->state != PS_CHECKPOINT_WHOLE) {
             goes_on = goes_on_now(
-                c, w, &last); /* a request may fail by chance, so the directory is asked once more before the wait ends */
+                c, w, &last); /* ask the directory once more before the wait ends: a single request may fail by chance */
         }
         if (w->state != before) {
             psctl_restart_clock(c);
@@ -188,8 +188,8 @@ static struct failure follow_ours(struct psctl *c, struct watched *w, uint64_t *
     return follow(c, w);
 }
 
-/* Each process of a task has its own incarnation, a number. Returns the sum of all tasks' incarnations at the last psctl_ask();
- * another sum later means that a task was restarted. */
+/* Each process of a task has a number of its own (incarnation). Returns the sum of these numbers over all tasks that were up at
+ * the last psctl_ask(). Another sum later means that a task was restarted or went down. */
 static uint64_t sum_of_lives(const struct psctl *c)
 {
     uint64_t sum = 0;
@@ -199,8 +199,8 @@ static uint64_t sum_of_lives(const struct psctl *c)
     return sum;
 }
 
-/* Set f->unknown if a task was restarted since sum_of_lives() gave `lives`. The directory task may miss one between two calls,
- * because it notices a restart only while a call waits there. */
+/* Set f->unknown if a task was restarted since sum_of_lives() gave `lives`. The directory task notices a restart only while a
+ * request waits there, so it may miss a restart between two requests. */
 static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
 {
     bool same = psctl_ask(c, c->timeout_ms) == PSCTL_OK && sum_of_lives(c) == lives;
@@ -222,7 +222,7 @@ static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_nu
     uint64_t lives = sum_of_lives(c);
     int calls = 0;
     (void)moves(c, &w);
-    uint64_t before = w.now.number; /* number of a checkpoint in progress, or 0: this command's gets a higher one */
+    uint64_t before = w.now.number; /* number of the checkpoint in progress; 0: none. This command's number is higher */
     do {
         f = failure_of(c, ps_checkpoint_save_before(c->session, keeps, psctl_left_ms(c), out_number));
         calls++;

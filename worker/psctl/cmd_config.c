@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl config: the settings of all tasks or of one task; all settings or one. config set is in cmd_config_set.c. Failure modes,
  * exit 1: a task that does not answer is left out and named; there is no such setting, and the nearest name is printed. A task of
- * another program than psd has no settings: that is printed, and is no failure where all tasks were asked for. */
+ * another program than psd has no settings: that is printed, and is a failure only if a setting was named. */
 #include "config.h"
 
 #include <stdlib.h>

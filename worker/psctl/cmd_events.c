@@ -249,7 +249,7 @@ static enum psctl_exit follow(struct psctl *c)
     }
     (void)pthread_attr_destroy(&attr);
     free(of);
-    return PSCTL_FAILED; /* reached only after a failure of all threads; a signal ends the process elsewhere */
+    return PSCTL_FAILED; /* all threads have ended by errors; a signal ends the process without coming here */
 }
 
 static enum psctl_exit run(struct psctl *c)

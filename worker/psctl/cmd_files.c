@@ -245,7 +245,8 @@ static void print_names(const char *what, const json_t *names)
     }
 }
 
-/* After an import of a part or under other names: print which names of the file were taken, and as which variables. */
+/* After an import of a part or under other names: print the names of the file that were taken (and as which variables) or left
+ * out, and the container's variables that were kept. */
 static void print_taken(const struct psctl_copy *copy)
 {
     size_t i = 0;

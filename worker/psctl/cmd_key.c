@@ -218,8 +218,8 @@ struct rotation {
     char before[PSI_KEY_ID_BYTES + 1]; /* key id in the name's last line, which has its newest key so far */
 };
 
-/* A psi_key_change.line function, called for each line of the file: the new key gets the role in the last line of its name and,
- * without --cluster, the first cluster in these lines. */
+/* psi_key_change.line, called for each line of the file: the new key gets the role in the last line of its name and, without
+ * --cluster, the first cluster in these lines. Fails if the name has two keys that have not expired. */
 static ps_status see_line(void *ctx, const struct psi_keys *keys, const struct psi_key *key, enum psi_key_becomes *out,
                           struct psi_err *err)
 {
@@ -280,7 +280,7 @@ struct edit {
     /* true: `revoke` removes lines; false: `use` marks one line of NAME as the key that programs present */
     bool goes;
     char used[PSI_KEY_ID_BYTES + 1]; /* key id of the line to mark: KEYID, or that of NAME's last line */
-    size_t changed, kept, kept_used; /* numbers of NAME's lines: changed or removed; left; left and marked `use` */
+    size_t changed, kept, kept_used; /* how many of NAME's lines change or go; how many stay; how many that stay are in `use` */
 };
 
 /* psi_key_change.line: `revoke` removes the named lines; `use` marks line e->used with `use`, NAME's others with `accept`. */

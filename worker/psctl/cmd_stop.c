@@ -11,7 +11,7 @@ static enum psctl_exit stop(struct psctl *c)
     if (!psctl_confirmed(c, "Tell every worker of this cluster to stop?")) {
         return PSCTL_FAILED;
     }
-    /* the second half of the time is for asking the other tasks, if this fails */
+    /* half of the time: if the directory is silent, ps_stop() asks the other tasks for as long again */
     ps_status st = ps_stop(c->session, psctl_left_ms(c) / 2, &sessions);
     if (st != PS_OK) {
         return psctl_change_failed(c, st);

@@ -162,7 +162,7 @@ static json_t *parts_value(const void *row)
 
 enum { SLICE_TEXT_MAX = PSI_VARIABLE_DEF_MAX + PS_NAME_BYTES_MAX + 3 * PS_RANK_MAX * 40 + 100 };
 
-/* TensorFlow's VariableDef as text. For a part it names the slice of the variable, if parts are slices as in TensorFlow. */
+/* TensorFlow's VariableDef as text. For a part it names the slice of the variable, unless rows are dealt to the parts in turn. */
 static const char *def_text(const ps_variable_info *v, char text[SLICE_TEXT_MAX])
 {
     char def[PSI_VARIABLE_DEF_MAX];

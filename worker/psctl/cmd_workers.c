@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl workers: the sessions that a task knows; by default the directory task, which knows all that use variables.
- * Failure modes, exit 1: that task is down: the other tasks are asked for their sessions; a task is down: it is named. */
+/* psctl workers: the sessions that one task knows. By default this is the directory task, which knows all sessions that use
+ * variables. Failure modes, exit 1: a task is down: it is named; the directory task is down: the other tasks are asked. */
 #include "psctl.h"
 
 #include <stdlib.h>

@@ -24,7 +24,7 @@ static void each(void *ctx, const ps_checkpoint_info *info)
     s->found = info->number == s->number ? *info : s->found;
 }
 
-/* Write "step 3500" into buf: the container's present global_step; "" if it has none. */
+/* Write the container's present global_step into buf: "step 3500", "no global_step", or why it is not known. Returns buf. */
 static const char *step_text(struct psctl *c, const char *container, char *buf, size_t n)
 {
     ps_variable *v = NULL;
@@ -160,7 +160,7 @@ static bool was_there(const struct containers *before, const struct container_on
     return false;
 }
 
-/* True if the container was restored, which gives it another incarnation on each task (docs/DURABILITY.md 7.5). */
+/* True if the container was restored: on some task it has another incarnation than before (docs/DURABILITY.md 7.5). */
 static bool went_back(const struct containers *before, const struct containers *now, const char *name)
 {
     for (size_t i = first_row(now, name); i < now->count && strcmp(now->on[i].info.name, name) == 0; i++) {

@@ -171,12 +171,12 @@ enum psctl_exit psctl_connect(struct psctl *c);
 /** Try the addresses of -t in turn, until a session opens (target.c). o: all other options; borrows. Prints an error.
  * PSCTL_USAGE: a text in -t is no address. */
 enum psctl_exit psctl_first_target(struct psctl *c, const ps_session_options *o);
-/** How many ms of --timeout are left for this command; at least 50, even when the time is over. */
+/** How many ms of --timeout are left for this command; 50 if less is left. */
 int64_t psctl_left_ms(const struct psctl *c);
 /** After a request: all time of the command so far counts as taken by earlier requests (c->before_ms). */
 void psctl_asked(struct psctl *c);
-/** Append to the error text [n] how long all requests took together, if an earlier one has waited and `reason` is a lack of
- * connection. */
+/** Append to the error text [n] how long all requests took together, if an earlier request has waited, and `reason` is one of a
+ * missing connection. */
 void psctl_add_in_all(const struct psctl *c, ps_reason reason, char *text, size_t n);
 /** Give the command its whole --timeout again: after a question to the user, or before a further step of a long command. */
 void psctl_restart_clock(struct psctl *c);
@@ -283,7 +283,7 @@ struct psctl_copy {
     int64_t started_ms, drawn_ms;
     uint64_t bytes;
     json_t *taken, *left_out, *kept; /* names of variables or tensors, for an import of a part of a file; else NULL */
-    bool full;                       /* the three lists have reached their limit, so further names are left out of them */
+    bool full;                       /* memory ran out: some names are missing in the three lists */
     /* import: number of the checkpoint that was saved afterwards; 0: none, because the cluster makes no checkpoints */
     uint64_t saved;
 };
@@ -312,10 +312,10 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number);
 json_t *psctl_saves_value(const ps_saves_info *saves);
 
 /* ---- cmd_workers.c ---- */
-/* without --all, psctl workers shows a session for this long after it ended; a task remembers it for --session_keep */
+/* how long psctl workers without --all shows a session whose connection ended, from when it was last heard */
 enum { PSCTL_GONE_SHOWN_MS = 60000 };
-/** True if psctl workers shows session i of sessions [count]. Without `all` (--all) it hides a session that ended long ago, or
- * that was replaced: its process has recovered with a new session. */
+/** True if psctl workers shows session i of sessions [count]. Without `all` (--all) it hides a session whose connection ended
+ * long ago, or whose process has a newer session. */
 bool psctl_shows_session(const ps_session_info *sessions, size_t count, size_t i, bool all);
 
 /* ---- checkpoint_list.c ---- */

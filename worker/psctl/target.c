@@ -2,8 +2,8 @@
 /* Which task psctl asks for the cluster: the first of the targets that answers.
  *
  * Happy path: the targets are those of -t A,B or else of PSD_TARGET. A session is opened with A, whose answer names all tasks of
- * the cluster. If A refuses or is silent, B is asked. The rest of the time is shared evenly by the targets that are left and the
- * verb, so that a silent target leaves the others their time. Failure modes: no target answers: each is named with its reason,
+ * the cluster. If A refuses or is silent, B is asked. Each target gets an equal share of the time that is left; one more share is
+ * for the verb. So a silent target leaves time for the others. Failure modes: no target answers: each is named with its reason,
  * exit 1; a target is no address: exit 2 when its turn comes; an empty target or too many: exit 2, and nobody was asked. */
 #include "psctl.h"
 

@@ -15,9 +15,9 @@ const char *value_text(ps_dtype dtype, const void *element, char *buf, size_t n)
 /** True if the element is a number that JSON can express (not nan, not inf). */
 bool value_is_finite(ps_dtype dtype, const void *element);
 
-/** Parse text as the value of a variable: one element, if the shape has one or with `fill` (all get it); else a list, flat or
- * nested as the shape. dst [elements * ps_dtype_bytes()]. Refuses numbers that the dtype cannot hold; rounds decimal fractions.
- * False: error [VALUE_ERROR_MAX] names the element. Not for PS_STRING. */
+/** Parse text as the value of a variable: a list, flat or nested as the shape; or one element without brackets, if the shape has
+ * one element, or with `fill`, which gives it to all. Refuses numbers that the dtype cannot hold; rounds decimal fractions. dst
+ * [elements * ps_dtype_bytes()]. False: error [VALUE_ERROR_MAX] names the element. Not for PS_STRING. */
 bool value_parse(const char *text, ps_dtype dtype, const ps_shape *shape, bool fill, void *dst, char *error);
 
 /** Elements of a string variable; a text may contain NUL bytes. */

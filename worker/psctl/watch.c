@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verbs that look at all tasks: once, or with --watch in rounds. Happy path: connect, ask all tasks at the same time, print.
- * --watch keeps the session open and a fixed pace: a round asks no longer than until the next round, so that a silent task delays
- * nothing; on a terminal each round is drawn over the one before. Failure modes: those of connecting and asking; --watch goes on
- * after a round with tasks that are down. SIGINT and SIGTERM end --watch with exit status 0; a second signal ends it at once. */
+ * --watch keeps the session open, and its rounds come at a fixed pace: a round waits for answers only until the next begins, so
+ * that a silent task delays nothing. A terminal shows only the latest round. Failure modes: those of connecting and asking; with
+ * tasks that are down --watch goes on. SIGINT and SIGTERM end --watch with exit status 0; a second signal ends it at once. */
 #include "psctl.h"
 
 #include <poll.h>
@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* longest wait for answers in one round, in ms: an interrupt takes effect only after it */
+/* longest wait for answers in one round, in ms; an interrupt takes effect after this wait */
 enum { ROUND_MS_MAX = 2000 };
-enum { ROWS_BESIDES = 4 }; /* rows beside the table: time, headings, the line "N more", the cursor */
+enum { ROWS_BESIDES = 4 }; /* rows of the terminal beside the table's rows: time, headings, the line "N more", the cursor */
 
 void psctl_answer(const struct psctl *c)
 {
@@ -115,7 +115,7 @@ static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psc
             return PSCTL_FAILED;
         }
         next_ms += c->watch_ms;
-        /* do not make up for rounds missed in a pause (SIGSTOP) */
+        /* leave out the rounds that were missed while the process was stopped (SIGSTOP) */
         next_ms = next_ms > cli_clock_ms() - c->watch_ms ? next_ms : cli_clock_ms();
         wait_until(next_ms);
     }

@@ -40,7 +40,7 @@ double auc_of(const float *scores, const int32_t *labels, int64_t count)
         while (end < count && all[end].score == all[i].score) {
             here += all[end++].label;
         }
-        ranks += (double)here * ((double)(i + 1) + (double)end) / 2; /* ranks i + 1 .. end tie: each counts as their mean */
+        ranks += (double)here * ((double)(i + 1) + (double)end) / 2; /* ranks i + 1 .. end tie: each example gets their mean */
         positives += here;
         i = end;
     }

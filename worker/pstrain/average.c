@@ -22,7 +22,7 @@ static ps_param *param_of(const struct model *m, int i)
     return i == 2 * m->spec.layers ? m->rows.beside.param : i % 2 == 0 ? m->weights[i / 2] : m->biases[i / 2];
 }
 
-/* The table that variable i is if batches read single rows of it. NULL: batches read the whole variable. */
+/* Variable i as a table, if batches read single rows of it. NULL: batches read the whole variable. */
 static const struct rows_table *table_of(const struct model *m, int i)
 {
     return !m->spec.by_rows ? NULL : i == 0 ? &m->rows.first : i == 2 * m->spec.layers ? &m->rows.beside : NULL;
@@ -74,7 +74,7 @@ static void add_rows(struct average *a, const struct model *m)
     a->batch++;
     for (int64_t v = 0; v < values; v++) {
         const int64_t id = r->ids[v], place = r->places[v];
-        if (a->last[id] == a->batch) { /* the batch has this feature twice: the gradient added before is for both */
+        if (a->last[id] == a->batch) { /* the batch has this feature twice, and its one gradient row is added already */
             continue;
         }
         for (int i = 0; i < count_of(m); i++) {
@@ -108,8 +108,8 @@ static void divide(float *g, const float *sum, size_t elements, float n)
     }
 }
 
-/* Set the gradients of the rows a->ids, which the round's batches had, to the averages. ps_embedding_pull() makes the gradient
- * buffer hold exactly these rows; if it fails, the session has the error, and nothing is set. */
+/* Set the gradients of the rows a->ids, which the batches of the round had, to the averages. ps_embedding_pull() first makes the
+ * gradient buffer hold exactly these rows. If that fails, no gradient is set, and the session has the error. */
 static void take_rows(const struct average *a, const struct rows_table *t, const float *sum)
 {
     if (ps_embedding_pull(t->param, a->ids, (size_t)a->id_count, NULL) != PS_OK) {

@@ -6,12 +6,12 @@
 #include "model.h"
 
 struct average {
-    /* [i]: sum of the gradients of variable i, in order of creation; for a table all rows, also those that no batch reads */
+    /* [i]: sum of the gradients of variable i, in order of creation; of a table all rows, even if no batch reads them */
     float *sum[2 * MODEL_LAYERS_MAX + 1];
     int64_t count; /* batches added since the last push */
-    /* these fields are used only if batches read rows of tables (rows.h): */
-    int64_t batch, round;   /* numbers of batches, from 1: of the last one added, of the first in this round */
-    int64_t *last;          /* [features]: number of the last batch that had this row; 0: no batch */
+    /* only if batches read single rows of tables (rows.h): */
+    int64_t batch, round;   /* sequence numbers, from 1: of the batch added last; of this round's first batch */
+    int64_t *last;          /* [features]: sequence number of the last batch that had this row; 0: no batch had it */
     int64_t *ids, id_count; /* [id_count]: rows that this round's batches have read; set by average_push() */
 };
 

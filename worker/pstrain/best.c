@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --patience (best.h): the chief tests a copy of the model's values. After a better test it writes best/step = -1 (which
- * marks the values as incomplete), the values, then best/step. After N tests that were not better, it writes best/stop.
+/* --patience (best.h): the chief tests a copy of the model's values. If the loss is the lowest so far, it writes best/step = -1
+ * (the values are incomplete), the values best/NAME, then best/step. After N tests that were not better it writes best/stop.
  *
- * These variables are written in sessions of their own, because the training session would take them for a part of the model.
- * After best/stop is written, the run ends at once if there is one worker, else after one more epoch, so that all workers see
- * best/stop in time. A table of which batches read rows (rows.h) is tested at its ps task, and copied after the best test: by
- * then other workers may have trained it further, but not in rounds. Failure modes, after which the chief prints the error and
- * ends: no memory; a task that does not answer. */
+ * These variables are written in separate sessions, because the training session would take them for a part of the model. With
+ * one worker the run ends when best/stop is written; with several one epoch later, so that all workers see best/stop in time.
+ * The chief has no copy of a table of which batches read single rows (rows.h). Such a table is tested at its ps task, and copied
+ * after a best test; outside of rounds other workers may have trained it further by then. Failure modes, after which the chief
+ * prints the error and ends: no memory; a task that does not answer. */
 #include "best.h"
 
 #include "evaluate.h"

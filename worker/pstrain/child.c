@@ -29,7 +29,7 @@ extern char **environ;
 void link_read(struct link *out)
 {
     const char *text = getenv(LINK_VARIABLE);
-    char *flags = NULL; /* the part of `text` behind the parent's pid: ",BAR,QUIET" */
+    char *flags = NULL; /* the part of `text` behind the parent's process id: ",BAR,QUIET" */
     long parent = text != NULL ? strtol(text, &flags, 10) : 0;
     *out = (struct link){.child = false};
     if (text == NULL || strlen(flags) != 4 || flags[0] != ',' || flags[2] != ',') {
@@ -37,7 +37,7 @@ void link_read(struct link *out)
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || fcntl(CHILD_FD, F_SETFD, FD_CLOEXEC) != 0) {
-        _exit(EXIT_FAILURE); /* the parent ended before the kernel was asked to kill this child */
+        _exit(EXIT_FAILURE); /* the parent ended before prctl() could tie this child to it, or there is no descriptor CHILD_FD */
     }
     *out = (struct link){.child = true, .bar = flags[1] == '1', .quiet = flags[3] == '1'};
 }

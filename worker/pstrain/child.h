@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes of pstrain --local: ps tasks and workers. PSTRAIN_LOCAL ("PARENT,BAR,QUIET") in the environment makes a process
- * a child; its descriptor 3 is a ps task's listening socket, or the pipe for a worker's messages. */
+/* Child processes of pstrain --local: ps tasks and workers. A process with PSTRAIN_LOCAL="PARENT,BAR,QUIET" in its environment is
+ * a child. Its descriptor 3 is its listening socket (ps task), or the pipe for messages to the parent (worker). */
 #ifndef PSTRAIN_CHILD_H
 #define PSTRAIN_CHILD_H
 

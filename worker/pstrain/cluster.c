@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cluster, and which task of it this process is. The cluster spec comes from --cluster, from --ps_hosts and --worker_hosts,
  * from a cluster manager's environment variables, or from TF_CONFIG. The spec must have this task, except for evaluators, and for
- * workers with --work shards. Trainers are numbered by job (chief first) and index. Failure modes, with flag and place: no job
- * name or an unknown one, an index that the job does not have, no ps task, a spec that ps_cluster.h refuses. */
+ * workers with --work shards. Trainers are numbered by job (chief first) and index. Failure modes, each with the flag: a missing
+ * or unknown job name, an index that the job does not have, no ps task, a spec that ps_cluster.h refuses. */
 #include "cluster.h"
 
 #include <ps.h>
@@ -86,7 +86,7 @@ static char *text_of(ps_cluster_spec *spec)
     return text != NULL ? strdup(text) : NULL;
 }
 
-/* The cluster spec as text, plus this worker, which it lacks; nobody uses the address that is added. NULL: no memory. */
+/* The text of a cluster spec that lacks this worker, with the worker added; its address is never used. NULL: no memory. */
 static char *text_with(ps_cluster_spec *spec, const char *job, int index)
 {
     enum { MORE = CLUSTER_JOB_BYTES + 48 };
@@ -167,7 +167,7 @@ static int check_task(const struct flags *f, const struct source *s, const char 
         return no_tasks(f, s, "ps", NO_PS, err);
     }
     if (f->by_shards && strcmp(job, "worker") == 0 && count_of(s->spec, "ps") > 0) {
-        return 0; /* with --work shards a worker need not be in the spec: it takes shards from a queue, whatever its index */
+        return 0; /* with --work shards a worker need not be in the spec: the shards that it takes do not depend on its index */
     }
     if (count_of(s->spec, job) == 0) {
         return no_tasks(f, s, job, "this process is to be one of them", err);

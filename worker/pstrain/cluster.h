@@ -14,9 +14,9 @@ struct cluster {
     char job[CLUSTER_JOB_BYTES]; /* "ps", "worker", "chief", "master" or "evaluator" */
     uint32_t task;
     int ps_count;
-    int trainer_count; /* tasks of jobs chief and worker */
+    int trainer_count; /* tasks of job worker, and of job chief or master */
     int trainer;       /* index of this task among the trainers, the chief first; -1: it does not train */
-    bool chief;        /* the spec names this task as chief */
+    bool chief;        /* this task is of job chief or master, or worker 0 if the spec has neither job */
     char *target;      /* address of the first ps task */
     char listen[sizeof(((ps_resolved *)0)->listen)]; /* where this ps task listens; "": its address in the spec */
 };

@@ -393,8 +393,8 @@ static void fill(struct report *r, const struct flags *f, const struct cluster *
     r->lost_steps = w->lost_steps;
 }
 
-/* Copy the counts that the directory (the first ps task) has of all workers into the report. A restarted directory has counted
- * less: r->dropped is then already higher, and stays. */
+/* Copy the counts of all workers, which the directory (the first ps task) has, into the report. r->dropped never falls: a
+ * restarted directory begins to count anew. */
 static void on_round(void *ctx, const ps_round_info *info)
 {
     struct report *r = ctx;
@@ -429,7 +429,7 @@ static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
     say_result("steps by how many the worker was ahead of the slowest: %s\n", text);
 }
 
-/* Number the data's classes and columns as the model at the ps tasks does, and print that; again: print only what changes. */
+/* Number the data's classes and columns as the model at the ps tasks does, and print them; again: print only if they change. */
 static int adopted(const struct flags *f, ps_session *s, struct dataset *data, bool again, struct model_spec *out_spec)
 {
     struct source_match match;

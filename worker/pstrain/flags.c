@@ -616,8 +616,8 @@ static size_t row_of(const char *name)
     return i;
 }
 
-/* If no flag names a key or certificate, choose the key file that sessions of this process find by themselves: a task that it
- * serves uses that too. With --local choose none but PSD_KEY_FILE's: a key in ~/.config or /etc is another cluster's. */
+/* If no flag names a key or certificate, set f->key_file to the file that sessions find by themselves, so that a task in this
+ * process uses it too. With --local only PSD_KEY_FILE counts: a key in ~/.config or /etc is another cluster's. */
 static void find_key(struct flags *f)
 {
     static char found[4096];

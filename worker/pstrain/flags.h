@@ -63,7 +63,7 @@ struct flags {
     double momentum;
     double clip_norm;  /* most that the norm of a step's gradients may be; 0: no limit */
     double l2;         /* adds l2 x value to each gradient; 0: what --optimizer says */
-    ps_optimizer rule; /* the optimizer that follows from the five fields above */
+    ps_optimizer rule; /* the optimizer that the fields from `optimizer` to `l2` give, without clip_norm */
     int64_t batch_size;
     int64_t epochs;   /* epochs to train, if steps is 0 */
     int64_t patience; /* end after this many epochs without a lower validation loss; 0: never */

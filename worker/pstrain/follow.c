@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The evaluator, a process beside the workers, tests but never pushes. It waits for the model, pulls and tests it, and prints a
- * line; when the global step is --eval_every higher, it does so again. When the job is done, or a signal asks for the end, it
- * tests once more if there were steps since, and does --export and --report. Failure modes: no trainer makes the model ready
- * within the session's timeout, at first or after a ps task has lost a part of it; a ps task is lost: the session recovers, or
- * its error is printed. */
+/* The evaluator, a process beside the workers, tests the model and never pushes. It waits for the model, pulls and tests it, and
+ * prints a line, each time that the global step is --eval_every higher. When the job is done, or a signal asks for the end, it
+ * tests the last steps, and does --export and --report. Failure modes: no trainer makes the model ready within the session's
+ * timeout; a ps task is lost: the session recovers, or its error is printed. */
 #include "follow.h"
 
 #include "evaluate.h"
@@ -74,7 +73,7 @@ static ps_status find_model(const struct follower *w, ps_session *aside, const c
         } else if (st == PS_NOT_FOUND) {
             bool reset = ps_variable_find(aside, "global_step", &v) != PS_OK;
             *out_wait = reset ? none : NULL;
-            /* look it up again: ps_last_error() must tell of this variable, not of global_step */
+            /* repeat the look-up of `name`, so that ps_last_error() is about that variable, not about global_step */
             return reset ? st : ps_variable_find(aside, name, &v);
         }
     }

@@ -8,14 +8,14 @@
 
 #include <ps_nn.h>
 
-/* most bytes of the first layer's weights if examples are sparse, and of a batch of sparse examples as a dense tensor */
+/* for sparse examples: most bytes of the first layer's weights, and of a batch that is converted to a dense tensor */
 #define INPUT_BYTES_MAX (INT64_C(1) << 30)
 
 struct input {
     int64_t count;     /* examples of the batch */
     ps_tensor *dense;  /* (count, features); NULL: they are sparse, in `rows` */
     ps_csr rows;       /* the sparse examples in CSR form; points into the arrays below */
-    const char *error; /* why a call has failed; "": none has */
+    const char *error; /* why a call has failed; "" or NULL: none has */
     /* the arrays of `rows` */
     int64_t room; /* how many examples fit into the arrays */
     int64_t *examples;

@@ -5,8 +5,8 @@
  * what they have loaded; starts the workers; waits until all workers have ended; tests, reports and shows the status; ends the ps
  * tasks.
  *
- * Failure modes: a worker dies: that is printed, the others finish, status 1. Everything is stopped if the others wait for that
- * worker (--sync without --on_worker_loss shrink), if a chief dies before the model is ready, if a ps task ends, and by SIGINT,
+ * Failure modes: a worker dies: it is named, the others finish, status 1. All are stopped if the others need that worker (--sync
+ * or --staleness without --on_worker_loss shrink), if the chief dies before the model is ready, if a ps task ends, and by SIGINT,
  * SIGTERM or SIGHUP; at once by a repeated signal (stop.h). If this process is killed, so are the children (PR_SET_PDEATHSIG). */
 #include "local.h"
 
@@ -43,7 +43,7 @@ enum {
 
 struct local {
     const struct flags *f;
-    int ps, count; /* ps: how many ps tasks, the first entries of children; count: all children */
+    int ps, count; /* numbers of ps tasks (children[0] to children[ps - 1]) and of all children */
     struct child children[CHILDREN_MAX];
     char ps_hosts[HOSTS_BYTES]; /* "--ps_hosts=h:p,..." */
     char worker_hosts[HOSTS_BYTES];
@@ -149,9 +149,8 @@ static void on_end(struct local *l, const struct child *c)
     } else if (c->status != 0) {
         const ps_sync_options *with = &l->f->with;
         bool needed = c->chief && !c->ready;
-        bool waited_for =
-            /* in rounds the others would wait forever for a lost worker: nobody starts it again */
-            with->mode != PS_SYNC_NONE && with->on_worker_loss != PS_LOSS_SHRINK;
+        /* with --sync or --staleness the others would wait for the lost worker, and nobody starts it again */
+        bool waited_for = with->mode != PS_SYNC_NONE && with->on_worker_loss != PS_LOSS_SHRINK;
         (void)say_error("%s (pid %ld) %s%s", c->name, (long)c->pid, how,
                         needed       ? ": the chief ended before the model was ready, stopping everything"
                         : waited_for ? ": the others need it, stopping everything; with --on_worker_loss shrink they go on"

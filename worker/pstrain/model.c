@@ -2,12 +2,12 @@
 /*
  * Softmax regression, multi-layer perceptrons, factorization machines, wide and deep.
  *
- *   a0 = x,  zl = a(l-1) wl + bl,  al = relu(zl),  loss = mean over the batch of cross-entropy(softmax(z_last), labels), or, for
- *   numbers, of (z_last - label)^2
+ *   a0 = x,  zl = a(l-1) wl + bl,  al = relu(zl),  loss = mean over the batch of cross-entropy(softmax(z_last), labels); for
+ *   regression of (z_last - label)^2
  *   fm: z = x w + b, and z_1 += the sum of x_i x_j <v_i, v_j> over all pairs of features of an example
- *   wide_deep: a1 = z1, an embedding of the example; z_last += x u
+ *   wide_deep: a1 = z1, an embedding of the example; z_last += x u, with weights u of the wide part
  *
- * From top to bottom: --model, the variables, forward, one step of training. Another model needs another text in
+ * Order of the functions: parse --model, the variables, the forward pass, a training step. Another model needs another text in
  * model_spec_parse() and changes in the functions below. Failure modes: no memory; the session keeps its first error. Labels need
  * no check: the readers give none outside the classes. */
 #include "model.h"
@@ -176,7 +176,7 @@ static void tables_of(struct model *m)
 
 void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
 {
-    const ps_optimizer rule = *optimizer; /* a copy: *optimizer may lie in the memory that ps_glorot() and its like use below */
+    const ps_optimizer rule = *optimizer; /* a copy: ps_glorot() below may reuse the memory in which *optimizer lies */
     char name[MODEL_NAME_BYTES];
     for (int l = 0; l < m->spec.layers; l++) {
         int64_t in = m->spec.units[l];

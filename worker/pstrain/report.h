@@ -22,7 +22,7 @@ struct report {
     ps_sync_mode mode;
     int64_t rounds;  /* rounds of this run (how much the global step rose); 0: no rounds */
     int64_t dropped; /* gradients dropped because they came too late for their round, as far as this process knows */
-    /* how often this process's session recovered, and steps lost; with --local all workers' recoveries, and the most one lost */
+    /* recoveries of this process's session, and steps lost by them; with --local: sum over the workers; most that one lost */
     int64_t recoveries, lost_steps;
     const char *container;
     /* for --staleness, a histogram: leads[n] is the number of steps that some worker began n steps ahead of the slowest worker */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights by rows: a table has a row for each feature, and a batch reads and pushes only the rows that it needs. rows_take()
- * reads these rows, and replaces the examples' column numbers by positions among the rows. The layers compute, and the
- * gradients of these rows are pushed. A test reads a row each time that it occurs. Failure: no memory; a task without answer. */
+ * reads these rows, and replaces the columns of the examples by positions among the rows. The layers compute with them, and only
+ * their gradients are pushed. A test reads a row once for each of its uses. Failure: no memory; a task that does not answer. */
 #include "rows.h"
 
 #include <stdlib.h>

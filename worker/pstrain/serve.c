@@ -5,8 +5,8 @@
  * Failure modes, with their exit status: the task cannot start (the library gives the reason): 2 for a setting, else 1; it ends
  * before it is ready: 1; a repeated signal (stop.h) ends it at once: 3; the last checkpoint is not saved: 4.
  *
- * A trainer serves its task beside its training. A thread starts it, because looking up an address may take long. Failure: its
- * address cannot be listened on, or the ps tasks do not know the trainer's task: one line says why, and the trainer trains. */
+ * A trainer serves its own task beside its training. A thread starts the server, because looking up an address may take long.
+ * Failure: the server cannot listen, or the ps tasks do not know the trainer's task: a line says why, and the trainer trains. */
 #include "serve.h"
 
 #include "say.h"
@@ -154,7 +154,7 @@ enum { BESIDE_DRAIN_MS = 1000 };
 static struct {
     pthread_mutex_t lock;
     bool started; /* under lock: `task` runs */
-    bool ends;    /* under lock: training is over, so the server is not to be started any more */
+    bool ends;    /* under lock: training is over, so a server that starts only now is freed again */
     struct task task;
 } beside = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

@@ -266,7 +266,7 @@ bool session_is_whole(ps_session *s, ps_status st)
     char text[512];
     (void)snprintf(text, sizeof(text), "%s", ps_last_error());
     const bool mends = st == PS_ABORTED || st == PS_UNAVAILABLE || st == PS_DATA_LOSS || st == PS_DEADLINE_EXCEEDED ||
-                       st == PS_CANCELLED; /* the status of calls on a queue that was reset */
+                       st == PS_CANCELLED; /* the status of calls on a reset queue */
     if (ps_pull(s) == PS_OK && mends) {
         return true;
     }

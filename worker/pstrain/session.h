@@ -22,7 +22,7 @@ ps_status session_warm_start_check(const struct flags *f);
 int session_warmed(void);
 /** Says whether the chief may make a missing model from the file of --restore or --warm_start. */
 typedef bool (*session_gate_fn)(void *ctx);
-/** Set the function that is asked before the file of --restore or --warm_start is used; NULL: no question, it is used. */
+/** Set the function that is asked before the file of --restore or --warm_start is used; NULL: the file is used unasked. */
 void session_gate(session_gate_fn ask, void *ctx);
 /** Open a session for a short time beside the training session. A signal that ends the process closes both. NULL: printed
  * error. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shard is a range of an epoch's examples. The chief puts all shards ("FIRST COUNT OF") into a work queue, named after its
- * session's id. It writes this id into the variable pstrain/run (team.c), so that a late worker finds the queue, and no run
- * continues another run's. A worker takes a shard, trains its batches, and reports it as done when all pushes are acknowledged.
+/* A shard is a range of an epoch's examples. The chief puts all shards ("FIRST COUNT OF") into a work queue, whose name has the
+ * id of the chief's session. The variable pstrain/run (team.c) has this id too: so a late worker finds the queue, and each run
+ * has its own. A worker takes a shard, trains its batches, and reports the shard as done when all pushes are acknowledged.
  * An epoch ends when all its shards are done.
  *
  * Failure modes: a worker dies: when its lease ends its shard is handed out again, with a message, and rows that it had trained
  * are trained twice. A worker that is told to stop returns its shard at once. The queue is lost with a ps task: the recovered
- * sessions of all trainers make it again, from its first epoch on; items of the old queue no longer count. */
+ * sessions of all trainers make a new queue, which begins with the first epoch; reports on items of the old one do not count. */
 #include "shards.h"
 
 #include "say.h"
@@ -18,13 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A shard has SHARD_BATCHES batches: few, because a dead worker's shard is trained again; or more, so that SHARDS_MAX suffice. */
+/* A shard has SHARD_BATCHES batches: few, because a dead worker's shard is trained again. More, if SHARDS_MAX are not enough. */
 enum {
     SHARD_BATCHES = 4,
     SHARDS_MAX = 1024,
     ITEM_BYTES = 64,
     NEXT_SLICE_MS = 500 /* longest wait between two checks for a signal */,
-    REFUSED_MAX = 20, /* errors of ps_work_next() for one shard that end the session; after a recovery one is normal */
+    REFUSED_MAX = 20, /* errors in one wait for a shard after which the session fails; one is normal after a recovery */
     END_MS = 1000,
     NAME_BYTES = 48
 };
@@ -123,8 +123,8 @@ static void say_shard(const struct shards *s, const char *what)
     }
 }
 
-/* Forget this worker's item, after a call about it has returned st. FAILED_PRECONDITION does not fail the session: the worker was
- * silent for so long that its lease ended and the item was handed out again. */
+/* Forget this worker's item, after a call on the item has returned st. After FAILED_PRECONDITION the session goes on: the worker
+ * was silent for so long that its lease ended, and the item was handed out again. */
 static void drop_item(struct shards *s, ps_status st, const char *what)
 {
     s->has = false;

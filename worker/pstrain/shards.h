@@ -33,7 +33,7 @@ struct shards {
  */
 int shards_open(struct shards *s, ps_session *session, const struct flags *f, const struct cluster *c, const char *who,
                 int64_t chief, int64_t row_count, bool make);
-/** True if all shards of the run that session `chief` (an id) began are done. aside: not the training session. 1 s at most. */
+/** True if all shards of the run that session id `chief` began are done; waits 1 s at most. aside: not the training session. */
 bool shards_are_over(ps_session *aside, int64_t chief);
 /** Delete the queue of an earlier run, which session `chief` began. A queue with shards that are not done stays: workers of that
  * run may still use it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles a worker's signals in a thread. While the worker waits, a signal closes its sessions and ends the process. While the
- * worker trains, it first finishes the step. */
+/* A thread takes a worker's signals. While the worker waits for tasks, a signal closes its sessions and ends the process. While
+ * the worker trains, a signal lets it finish the step first. */
 #include "stop.h"
 
 #include "say.h"
@@ -14,7 +14,7 @@
 
 enum { ONE_WISH_MS = 1000, ASIDES_MAX = 4 };
 
-static atomic_int noted; /* with `gentle`: number of the first signal; 0: no signal came */
+static atomic_int noted; /* number of the first signal that came with `gentle` set; 0: no signal came */
 static atomic_bool gentle;
 static atomic_llong within_ms;
 static int64_t noted_ms; /* when `noted` came, in ms; only the signal thread uses it */
@@ -43,8 +43,8 @@ bool stop_insists(int64_t *first_ms)
     return !first && now - *first_ms >= ONE_WISH_MS;
 }
 
-/* Wait for the next signal and return its number; 0: an error. If none comes within within_ms after a first signal that was only
- * noted, return the first signal again: this time it ends the process. */
+/* Wait for the next signal and return its number; 0: an error. If a first signal was noted, and within_ms pass without another,
+ * clear `gentle` and return the noted signal again: now it ends the process. */
 static int next_signal(const sigset_t *set)
 {
     int number = 0;

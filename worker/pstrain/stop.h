@@ -12,12 +12,12 @@
 /** Fill *set with the signals that end a serving process: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup). */
 void stop_set(sigset_t *set);
 /** Call it for each signal that asks for the end. *first_ms: 0 before the first signal, then its time. True: this signal is a
- * second or more later than the first, and means "at once". Within a second timeout(1) and the parent of --local may send two. A
- * signal handler may call it. */
+ * second or more later than the first, and means "at once". Signals within a second count as one: timeout(1) and the parent of
+ * --local may send two. A signal handler may call this function. */
 bool stop_insists(int64_t *first_ms);
 /** From now on, until stop_gently(): SIGINT or SIGTERM closes this process's sessions and ends the process (exit 128 + N). */
 void stop_watch(void);
-/** Make signals wait while a session is opened or closed: meanwhile the tasks may know a session that this process does not.
+/** Make signals wait while a session is opened or closed: meanwhile the process cannot say goodbye to the tasks for that session.
  * stop_session() or stop_aside() ends the wait. */
 void stop_hold(void);
 /** End stop_hold(). s: the training session, to be closed when a signal comes; NULL: there is none. */
@@ -27,8 +27,8 @@ void stop_session(ps_session *s);
 void stop_aside(ps_session *opened, const ps_session *closed);
 /** True if a signal is ending the process: sessions are closed, and errors caused by that are not to be printed. */
 bool stop_is_ending(void);
-/** Set what the first signal does. gently: stop_signal() returns it, so that the worker can finish its step; a later signal
- * that means "at once" (stop_insists()) ends the process. Not gently: it ends the process, as stop_watch() says. */
+/** Set what the first signal does. gently: stop_signal() returns its number, so that the worker can finish its step; a
+ * later signal that means "at once" (stop_insists()) ends the process. Not gently: the first signal does, as in stop_watch(). */
 void stop_gently(bool gently);
 /** Limit the time from a noted signal to the process's end, in ms: a step may wait for lost workers. 0: no limit. */
 void stop_within(int64_t ms);

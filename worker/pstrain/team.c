@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a model know about each other: the sessions that the directory (first ps task) lists, and a barrier.
- *
- * Signs are variables in a container of their own, so that an export of the model lacks them:
- *   - `pstrain/chief`: the session of the present chief.
- *   - `pstrain/run`: the session of the chief that began the run.
+/* What the workers of a model know about each other, from four variables (signs) that chiefs write, and from the sessions that
+ * the directory (first ps task) lists. The variables are in containers of their own, so that an export of the model lacks them:
+ *   - `pstrain/chief`: session id of the present chief.
+ *   - `pstrain/run`: session id of the chief that began the run.
  *   - `pstrain/goal`: the global step that ends a run in rounds.
- *   - `pstrain/fresh`: the session whose chief last began a run with --fresh; in a third container, which is never emptied.
+ *   - `pstrain/fresh`: session id of the last chief that began a run with --fresh. A reset does not empty its container.
  *
- * With --fresh the chief empties the model's container and that of the other signs before it creates variables. The other workers
- * must not take the old model for the new one: a model counts only while the session that signed it is connected. If it is not,
- * its chief is gone, and the workers wait for the reset by the next chief, for --timeout at most.
+ * With --fresh the chief empties the model's container and that of the first three signs, then creates the model. The other
+ * workers must not use the old model: they wait until the session in `pstrain/chief` is connected, for --timeout at most.
  *
- * The end: the chief waits until the global step is the sum of all workers' epochs, or until the chief is the last worker. The
- * chief learns this at a barrier of all sessions of job worker that hold a lease; an ended session holds none. Failure mode:
- * neither happens, because a worker was stopped or has never begun. After STILL_MS without a step the chief goes on without the
- * others and says so; if the common goal of --steps is reached, after STILL_BY_STEP_MS, and says nothing. */
+ * The end: the chief waits until the global step has the steps of all workers' epochs, or until no other worker is left. For that
+ * the chief enters a barrier of all sessions of job worker that hold a lease; an ended session holds none. Failure mode: a worker
+ * was stopped, or has never begun. Then the chief goes on after STILL_MS without a step, and prints that. If --steps is reached,
+ * the chief goes on after STILL_BY_STEP_MS, and prints nothing. */
 #include "team.h"
 
 #include "session.h"
@@ -42,12 +40,12 @@ enum {
     END_SLICE_MS = 500, /* longest wait between two checks for a signal */
     NOTE_FIRST_MS = 5000,
     NOTE_EVERY_MS = 60000,
-    LEASE_MS = 10000 /* assumed lease of a ps task whose setting is not known */
+    LEASE_MS = 10000 /* how long a session's lease is taken to last: the ps tasks' setting is not asked for */
 };
 enum {
     STILL_MS = 10000,
     STILL_BY_STEP_MS = 3000,
-    ALONE_LOOKS = 3 /* so many looks must find no other worker: after a reset a worker has no session for a moment */
+    ALONE_LOOKS = 3 /* the chief must find no other worker so often in a row: after a reset workers lack a session for a moment */
 };
 
 static const char *container_of(const struct flags *f)
@@ -93,7 +91,7 @@ static ps_status ask_sessions(const struct team *t, struct sight *seen)
     return directory >= 0 ? ps_task_sessions(t->session, directory, 0, on_session, seen) : PS_UNAVAILABLE;
 }
 
-/* Write the name of the container with the signs, as "localhost.pstrain", into name; returns name. fresh: for `pstrain/fresh`. */
+/* Write into name the container of `pstrain/fresh` (fresh) or of the other signs, as "localhost.pstrain". Returns name. */
 static const char *signs_container(const struct team *t, bool fresh, char name[CONTAINER_BYTES])
 {
     (void)snprintf(name, CONTAINER_BYTES, "%.*s%s", CONTAINER_BYTES - (int)sizeof(FRESH_SUFFIX), t->container,
@@ -101,7 +99,7 @@ static const char *signs_container(const struct team *t, bool fresh, char name[C
     return name;
 }
 
-/* Get a sign's variable in `aside`, a session beside the training session. make: create it if it is missing. */
+/* Get the variable `name`, such as pstrain/chief, in a session beside the training session. make: create it if it is missing. */
 static ps_status sign(const struct team *t, ps_session *aside, const char *name, bool make, ps_variable **out)
 {
     ps_variable_spec spec;
@@ -119,7 +117,7 @@ static ps_status sign(const struct team *t, ps_session *aside, const char *name,
     return st == PS_OK ? popped : st;
 }
 
-/* Read a sign, a variable beside the model. NOT_FOUND: the variable does not exist; FAILED_PRECONDITION: it has no value yet. */
+/* Read the variable `name`, such as pstrain/chief. NOT_FOUND: it does not exist; FAILED_PRECONDITION: it has no value yet. */
 static ps_status sign_read(const struct team *t, ps_session *aside, const char *name, int64_t *out)
 {
     ps_variable *v = NULL;
@@ -162,7 +160,7 @@ int team_note_fresh(struct team *t, bool begins)
     return result;
 }
 
-/* True if the sign exists with a value other than own. A sign that was lost with its ps task does not exist. */
+/* True if the variable `name` (pstrain/...) has another value than own. False also if it is lost with its ps task. */
 static bool differs(const struct team *t, const char *name, int64_t own)
 {
     int64_t now = own;
@@ -225,7 +223,7 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
         ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
         bool found = st == PS_OK;
         st = found ? ask_sessions(t, &seen) : st;
-        /* the sign has changed during this wait: another chief has come, so its shards exist */
+        /* pstrain/chief has changed during this wait: another chief has come, so its shards exist */
         bool came = looked && found && seen.wanted != first && !fresh;
         reached = looked ? reached : !fresh && found && is_reached(t, aside);
         first = looked ? first : seen.wanted;
@@ -291,13 +289,13 @@ int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before)
     ps_status st = sign_read(t, aside, RUN_NAME, &run);
     st = is_unsigned(st) ? PS_OK : st;
     *out_before = run;
-    const int64_t own = t->run != 0 ? t->run : run; /* the sign may have been lost with a ps task, so t->run counts first */
+    const int64_t own = t->run != 0 ? t->run : run; /* pstrain/run may be lost with a ps task, so t->run counts first */
     t->run = begins || own == 0 ? t->chief : own;
-    if (begins || run == 0) { /* a sign that is there stays: it may name a later run, which team_is_over() must find */
+    if (begins || run == 0) { /* keep an existing pstrain/run: it may be a later run's, which team_is_over() must find */
         st = st == PS_OK ? sign_write(t, aside, RUN_NAME, t->run) : st;
     }
     st = st == PS_OK && goal > 0 ? sign_write(t, aside, GOAL_NAME, goal) : st;
-    st = st == PS_OK ? sign_write(t, aside, CHIEF_NAME, t->chief) : st; /* last: who reads it finds the other signs too */
+    st = st == PS_OK ? sign_write(t, aside, CHIEF_NAME, t->chief) : st; /* written last: who reads it finds the others too */
     int result = st == PS_OK ? 0 : session_call_failed(st, "the chief's signs (" CHIEF_NAME ")");
     session_close_aside(aside);
     return result;
@@ -327,7 +325,7 @@ int team_goal(const struct team *t, enum team_goal how, int64_t *goal)
     ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
     st = st == PS_OK ? ask_sessions(t, &seen) : st;
     st = st == PS_OK && how == TEAM_COMES ? ps_rounds(t->session, 0, on_round, NULL, &going) : st;
-    const bool known = st == PS_OK && (seen.there || going.on); /* without a chief or rounds the sign is an older run's */
+    const bool known = st == PS_OK && (seen.there || going.on); /* without chief and rounds the goal is an older run's */
     st = known ? sign_read(t, aside, GOAL_NAME, &there) : st;
     if (known && st == PS_OK && how == TEAM_TELLS) {
         st = there != *goal ? sign_write(t, aside, GOAL_NAME, *goal) : PS_OK;
@@ -346,7 +344,7 @@ bool team_succeeds(const struct team *t)
     int64_t end_ms = cli_clock_ms() + 2 * LEASE_MS, read_ms = 0;
     bool chief = false, there = aside == NULL;
     while (!there && !chief && stop_signal() == 0 && cli_clock_ms() < end_ms) {
-        if (cli_clock_ms() >= read_ms) { /* read it again: a chief that recovers signs anew, with its new session's id */
+        if (cli_clock_ms() >= read_ms) { /* read pstrain/chief again: a recovered chief writes its new session's id */
             there = sign_read(t, aside, CHIEF_NAME, &seen.wanted) != PS_OK;
             read_ms = cli_clock_ms() + NOTE_FIRST_MS / 5;
         }

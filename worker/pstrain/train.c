@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The run of one worker, from top to bottom: load data, allocate buffers; open a session, get the model's variables, wait until
- * the chief has made them ready; in each epoch train with the worker's share of the examples, batch by batch (model_step() is one
- * step; the next batch is gathered while the gradients travel); as the chief wait for the others, test, report.
+/* The run of one worker. Happy path: load data, allocate buffers; open a session, get the model's variables, wait until the chief
+ * has made them ready; train with one batch after the other, and gather the next one while gradients travel. At the end the chief
+ * waits for the others, tests and reports (with --local the parent process does that).
  *
- * The chief is the worker that initialises and tests. If it dies, another worker takes over, tells the others (pstrain/chief,
- * team.c) and tests at the end. When a ps task is restarted, the present step fails and is not counted, and the library recovers
- * the session. By epochs the worker then repeats the batch of that step, and those of its steps that the model has lost
+ * The chief is the worker that initialises the model and tests it. If it dies, another worker becomes chief, and writes its
+ * session's id into pstrain/chief (team.c). When a ps task is restarted, the library recovers the session; the present step fails
+ * and is not counted. By epochs the worker repeats the batch of that step, and the batches of its steps that the model has lost
  * (repeat()). In rounds the global step says which batch comes next. With --steps or --work shards no step is repeated.
  *
  * --fresh: the chief empties the container before it creates variables, and the others wait for that (team.c). A worker that
- * meets a reset before it has begun starts over. In --local the parent process does what comes after training. Failure modes: an
- * error of the session ends the worker, and is printed with task and remedy; after a signal the step is finished. */
+ * meets a reset before it has begun starts over. Failure modes: an error of the session ends the worker, and is printed with task
+ * and remedy; after a signal the step is finished. */
 #include "train.h"
 
 #include "average.h"
@@ -59,7 +59,7 @@ struct trainer {
     bool chief;         /* this worker is chief, as far as its session knows */
     bool leads;         /* this worker is chief, and its session's id is in the variable pstrain/chief */
     int64_t lead_at_ms; /* when to write the variables of team.h again after a failure, in ms */
-    bool finished;      /* this worker has done all its steps; false also if a signal ended it */
+    bool finished;      /* this worker has done all its steps; false: not yet, or a signal or an error ended it */
     struct team team;
     struct shards shards;
     char who[CLUSTER_JOB_BYTES + 32];
@@ -146,8 +146,8 @@ static int take_over(struct trainer *t)
     return status;
 }
 
-/* When the model is ready: check that the data's labels and lowest index are those stored beside the model. They may be missing
- * for a moment, while a chief makes a lost model anew; models of older pstrains never have them. */
+/* When the model is ready: number classes and columns as the facts stored beside the model say, and check the number of classes.
+ * These facts may be missing while a chief makes a lost model anew; models of older pstrains never have them. */
 static int compare(struct trainer *t)
 {
     struct source_match match;
@@ -249,7 +249,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     st = ps_session_ready(s); /* the chief initialises the variables, other workers wait for it */
     bool behind = t->c->chief ? session_met_other_model(s) : st == PS_ABORTED;
     if (fresh && behind) {
-        return AGAIN; /* even if chief: a worker of the previous run, which is ending, has created the old model again */
+        return AGAIN; /* chief: a worker of the previous run has created the old model again; other worker: the model was reset */
     }
     if (st != PS_OK) {
         return not_ready(t);
@@ -260,7 +260,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
         return -1;
     }
     t->chief = t->alone || t->f->serial > 0 ? t->c->chief : ps_is_chief(s);
-    /* the lease, which makes a session chief, went to another session: wait until its worker has signed the model */
+    /* another session is chief, and this worker does not know the run's shards: wait until the chief has written pstrain/run */
     if (t->f->by_shards && !t->alone && !t->chief && t->team.run == 0) {
         st = team_wait_for_chief(&t->team, false, deadline_ms, t->f->timeout_s);
         t->chief = st == PS_OK && ps_is_chief(s);
@@ -298,7 +298,7 @@ static void say_rate(const struct trainer *t)
     session_say_rate(t->session, t->f, model_variable_name(&t->model.spec, t->model.spec.layers - 1, true, name));
 }
 
-/* For the chief: publish the shards (pieces of work), then write the signs (team.h). begins: the run begins now. */
+/* For the chief: write pstrain/chief and so on (team.h). begins: a run begins, so first publish its shards (--work shards). */
 static int lead(struct trainer *t, bool begins)
 {
     int64_t before = 0;
@@ -327,8 +327,8 @@ static bool may_make(void *trainer)
     return t->alone || !team_is_replaced(&t->team);
 }
 
-/* How many of this worker's own steps are missing in a model that was made anew. A checkpoint of this run has a part of all
- * workers' steps: the loss is taken to be equal for all workers. Any other model has no steps of this run. */
+/* How many of this worker's own steps are missing in a model that was made anew. If the model is from a checkpoint of this run,
+ * each worker is taken to have lost the same fraction of its steps. Any other model has no step of this run. */
 static int64_t lost_steps(const struct trainer *t, const ps_recovery *last)
 {
     int64_t made = t->known_step - t->first_step;
@@ -415,13 +415,13 @@ static int begin_training(struct trainer *t)
     int found = ps_session_found(t->session, &t->first_step);
     t->known_step = t->first_step;
     t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
-    int64_t from = t->alone ? 0 : t->first_step; /* --local counts from 0: the steps found are those of this run */
+    int64_t from = t->alone ? 0 : t->first_step; /* --local counts from 0: the steps found may be other workers' */
     t->goal = t->f->steps > 0 ? t->f->steps : from + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
     if (t->f->sync && t->f->steps == 0 && !t->alone && t->f->serial == 0) {
         /* ask for the goal of workers that train already; a chief that comes back asks too */
         int known = team_goal(&t->team, TEAM_COMES, &t->goal);
-        /* At step 0 without a published goal, this worker's own goal is right, and it does not ask later. A chief that comes back
-         * after the loss of a ps task might publish a wrong goal for a moment, until the others have recovered and correct it. */
+        /* At step 0 this worker's own goal is right, and it does not ask again. A chief that comes back later, while no goal is
+         * published, may publish a wrong one; the other workers correct it (TEAM_TELLS). */
         t->asks_goal = known == 0 && t->first_step > 0;
         t->knows_goal = !t->asks_goal;
         t->goal_ms = GOAL_AGAIN_MS;
@@ -443,7 +443,7 @@ static int begin_training(struct trainer *t)
         return -1;
     }
     stop_within(t->f->with.mode != PS_SYNC_NONE ? STEP_END_MS : 0);
-    stop_gently(true); /* a signal now lets the step end: whoever reads the next line may send one */
+    stop_gently(true); /* from now on a signal lets the step end; set before printing, which may make a reader send one */
     say_found(t, found);
     if (t->chief && !t->reached && t->f->serial == 0) {
         say_rate(t);
@@ -531,7 +531,7 @@ static void count_step(struct trainer *t, struct epoch *e, const struct measured
     t->work.samples += m->rows;
 }
 
-/* --serial: compute the batches of all workers of a round, all with the same values; the first batch is in memory already. */
+/* --serial: compute all workers' batches of a round with equal parameter values; the first batch is in memory already. */
 static void round_of_all(struct trainer *t, struct epoch *e)
 {
     struct batches *b = &t->batch;
@@ -747,7 +747,7 @@ static void train(struct trainer *t)
         shards_return(&t->shards);
     }
     if (t->chief && t->best.end == INT64_MAX && t->work.steps > 0 && stop_signal() == 0) {
-        (void)ends_early(t); /* tests after the last epoch; after the others the loop above tests */
+        (void)ends_early(t); /* test after the last epoch: the loop above tests only when another epoch begins */
     }
     progress_end(&progress, &now);
     draw_end(t);
@@ -797,7 +797,7 @@ static int chief_end(struct trainer *t)
         (void)say_error("%s: cannot leave the others: %s", t->who, ps_last_error());
         return EXIT_FAILED;
     }
-    by_step = by_step || (t->f->patience > 0 && t->best.end != INT64_MAX); /* after --patience wait only for steps under way */
+    by_step = by_step || (t->f->patience > 0 && t->best.end != INT64_MAX); /* --patience: wait only for steps under way */
     if (others && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
         return stopped(t);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NumPy's arrays, in files or in an .npz archive: X (examples, ...) of numbers, whose dimensions after the first are one row of
- * features; Y (examples) or (examples, 1). Any dtype of booleans, integers and floats, little- or big-endian, row-major or
+ * NumPy's arrays, in files or in an .npz archive. X has the shape (examples, ...): the numbers of an example are its features. Y
+ * has the shape (examples) or (examples, 1). Any dtype of booleans, integers and floats, little- or big-endian, row-major or
  * column-major (Fortran).
  *
  * Happy path: the header gives dtype, order and shape; each element is read as a double, and stored as a float. Failure modes,

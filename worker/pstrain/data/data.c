@@ -105,7 +105,7 @@ void data_gather(const struct dataset *set, const int64_t *indices, int64_t coun
     }
 }
 
-/* Name a file's compression, by its first bytes, and a remedy: zlib takes others than gzip for plain bytes. NULL: none known. */
+/* Name the compression of a file, by its first bytes, and a remedy; zlib takes it for plain bytes. NULL: gzip, or not known. */
 static const char *remedy_of(const uint8_t *head, size_t n)
 {
     static const struct {
@@ -158,7 +158,7 @@ int data_file_open(struct data_file *file, const char *path, char *err)
     return 0;
 }
 
-/* After a short read: -1, with a line in err, if zlib has met an error. zlib's own text, with a descriptor, is not used. */
+/* After a short read: -1, with a line in err, if zlib has met an error. The text of gzerror() is not used: it names no path. */
 static int check_short(const struct data_file *file, char *err)
 {
     int code = Z_OK;

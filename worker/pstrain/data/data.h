@@ -39,8 +39,8 @@ struct dataset {
     char *form; /* means, scales and categories of the columns as text, stored with the model (form.h); NULL: not known */
     /* only for sparse text: */
     struct data_rows rows; /* all examples, in the order of the files */
-    int64_t *place;        /* [train_count + test_count + valid_count]: row of each example: training, test, validation */
-    /* [classes]: the files' label of each class; NULL: labels are class numbers. With `predicts`: one entry, 0 */
+    int64_t *place;        /* [train_count + test_count + valid_count]: row of each training, test and validation example */
+    /* [classes]: label of each class in the files; NULL: labels are class numbers. With `predicts`: one entry, 0 */
     double *labels;
     int64_t used;                 /* 1 + the highest column with a value in some example */
     int base;                     /* index of column 0 in the files: 0 or 1 */
@@ -173,7 +173,7 @@ void data_gather_dense(const struct dataset *set, const int64_t *examples, int64
 
 /** If a dense set has no test examples: set a fifth of the training examples aside for the test, by a fixed seed. */
 int data_split(struct dataset *set, const char *path, char *err);
-/** Standardize a dense set by options->form (NULL: by the means of its training examples). Sets set->form, set->note. */
+/** Standardize a dense set by options->form (NULL: by its training examples). Sets set->form, set->note. */
 int data_standardize(struct dataset *set, const struct data_options *options, char *err);
 
 /** The content of a whole file in memory, uncompressed. */

@@ -7,8 +7,8 @@
  * ascending, unless labels are numbers to be predicted. Column 0 is index 0 if that occurs, else index 1. Indices of a line may
  * come in any order; zeros are not stored. Without a test file a fixed fifth of the examples is for the test.
  *
- * Failure modes, with FILE:LINE and what was expected: not a number; an index twice, if not to be added up or overwritten; an
- * index too high for any model; a line too long; several labels in a line; labels that are measurements and not classes; a
+ * Failure modes, with FILE:LINE and what was expected: not a number; an index twice in a line, unless the options allow that;
+ * an index too high for any model; a line too long; several labels in a line; labels that are measurements and not classes; a
  * precomputed kernel, whose index 0 numbers the examples. */
 #include "data.h"
 
@@ -30,7 +30,7 @@ enum {
     /* most classes if some label is not a whole number: more such labels are probably numbers for --task regression */
     FRACTIONS_MAX = 20,
     INDEX_MAX = INT32_MAX - 1, /* columns are int32; at the highest index one weight for each feature makes 8 GiB */
-    COUNTED_MIN = 3,           /* so many rows with row numbers at index 0 are a precomputed kernel; fewer may be chance */
+    COUNTED_MIN = 3,           /* so many rows with their own numbers at index 0 make a precomputed kernel; fewer may be chance */
     PROGRESS_ROWS = 1 << 12,
     SPLIT_SEED = 20160101, /* a fixed seed: all workers choose equal test examples */
     TEST_SHARE = 5         /* one example in TEST_SHARE is for the test */
@@ -471,7 +471,7 @@ static int32_t class_of(const struct dataset *set, double label)
     return (int32_t)low;
 }
 
-/* Set out->place, the row of each example, in the files' order; without a test file shuffled, a fifth for the test. */
+/* Set out->place, the row of each example. With a test file: rows in file order; without: shuffled, a fifth is for the test. */
 static int set_places(const struct reading *all, int64_t train_rows, const char *path, struct dataset *out, char *err)
 {
     const bool split = train_rows == all->rows.count;
@@ -586,7 +586,7 @@ int data_load_libsvm(const char *train_path, const char *test_path, const struct
     out->labels = all.labels;
     out->classes = all.label_count;
     out->predicts = options->numbers;
-    if (result == 0 && out->predicts) { /* the one label 0, stored with the model, tells it from a model of classes */
+    if (result == 0 && out->predicts) { /* the single label 0, stored with the model, shows that it predicts numbers */
         out->labels = calloc(1, sizeof(*out->labels));
         out->classes = 1;
         result = out->labels != NULL ? 0 : cli_error(err, "%s: no memory", train_path);

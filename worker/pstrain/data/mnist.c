@@ -2,10 +2,10 @@
 /*
  * MNIST, and other sets of images in IDX files. A file holds two bytes 0, a type, the number of dimensions, each dimension as
  * u32, then the elements, row-major. All numbers are big-endian.
- *   images:  0x00000803, count, rows, columns, then count * rows * columns bytes of pixels, 0 to 255, which become 0 to 1;
- *            float32 and float64 are taken unchanged; 2 to 4 dimensions
- *   labels:  0x00000801, count, then count bytes; also signed types. Classes are 0 to the highest label of both files, at least
- *            10
+ *   images:  0x00000803, count, rows, columns, then a byte for each pixel, 0 to 255, which becomes 0 to 1. 2 or 4 dimensions are
+ *            read too, and float32 and float64, whose values are not changed
+ *   labels:  0x00000801, count, then a byte for each label. Also signed types. Classes are 0 to the highest label of both files,
+ *            at least 0 to 9
  * Both headers of a pair are compared with each other and with the size of the file before anything is allocated. gzip makes
  * a file at most 1032 times smaller, so a small file cannot claim a large content. Failure modes, with file and byte: no file,
  * wrong magic, sizes of 0 or too large, counts that differ, another image size in the test set, a label below 0 or too high, a

@@ -94,7 +94,7 @@ int data_validate(struct dataset *set, char *err)
 struct dataset data_validation(const struct dataset *set)
 {
     struct dataset view = *set;
-    /* set->place lists training, test, then validation examples: for the view all before the last are training examples */
+    /* set->place lists training, test, then validation examples; the view counts the first two groups as training */
     view.train_count = set->train_count + set->test_count;
     view.test_count = set->valid_count;
     view.test_x = set->valid_x;
