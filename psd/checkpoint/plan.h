@@ -36,13 +36,13 @@ struct psd_plan psd_plan_start(const struct psd_plan_facts *f);
 
 /* A container of which some task has loaded a part. */
 struct psd_plan_container {
-    bool asked; /* CHECKPOINT_RESTORE asks for the container */
-    bool total; /* no task uses the container */
-    bool torn; /* psd_loader_is_torn(): of one load, one task uses its content of the container, and another has only loaded it */
+    bool asked;  /* CHECKPOINT_RESTORE asks for the container */
+    bool total;  /* no task uses the container */
+    bool torn;   /* one task uses what a load has brought of it, and another has only loaded its part (psd_loader_is_torn()) */
     bool strays; /* values of the container are on other tasks now than when the checkpoint was made (psd_loader_strays()) */
     bool lacked; /* a task that waits has lost the container, and has loaded a part of it */
     bool lives;  /* a task that does not wait uses the container */
-    /* all must have values of one instant: by `recover`, because of rounds, or as tasks load others' parts */
+    /* all tasks must have values of one instant: by `recover`, because of rounds, or because tasks load parts of others */
     bool together;
 };
 
