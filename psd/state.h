@@ -79,7 +79,7 @@ struct psd_conn {
     bool paused_out; /* nothing is read from the peer, because it takes its replies too slowly */
     uint64_t opened_ms, heard_ms, beat_sent_ms;
     uint64_t segment_begun_ms; /* when the connection got a buffer for its unfinished segment */
-    /* when the unfinished segment last had PS_SEGMENT_PROGRESS_BYTES more; at first: when it began */
+    /* when the unfinished segment last grew by PS_SEGMENT_PROGRESS_BYTES, or, before that, when it began */
     uint64_t segment_moved_ms;
     uint32_t segment_seen;    /* bytes of the unfinished segment that had arrived at segment_moved_ms */
     uint64_t paused_since_ms; /* when reading from the peer was last paused or resumed (link->paused); 0: never */
@@ -101,15 +101,15 @@ struct psd_conn {
     uint64_t order_id;
     const struct psd_row *row; /* row of psd/rpc/requests.h for the current frame; NULL: its operation is unknown */
     struct psd_slow *slow;     /* an INIT from this connection that is carried out in slices; nothing is read until its end */
-    /* linked in task->held while a push of this connection waits (rpc/held.c); until then nothing more is read */
+    /* linked in task->held while a push of this connection waits (rpc/held.c); meanwhile nothing more is read */
     struct psi_list held;
     uint64_t held_beat_ms;
-    /* linked in task->listings while a listing request is answered in slices (session/listing.c); nothing more is read */
+    /* linked in task->listings while a listing request is answered in slices (session/listing.c); meanwhile nothing is read */
     struct psi_list listing;
     const struct psd_listing *listing_of;
     uint64_t listing_id, listing_cursor, listing_beat_ms;
     void *listing_at; /* position where the next slice of the answer begins; owned, made by psd_listing.step */
-    /* linked in task->full while too many replies wait to be sent; nothing more is read */
+    /* linked in task->full while too many replies wait to be sent; meanwhile nothing more is read */
     struct psi_list full;
     /* linked in task->followers while an EVENTS request waits for the event with number following_next */
     struct psi_list following;
@@ -399,7 +399,7 @@ struct psd_task {
     uint32_t left_count;
     uint64_t directory_life; /* random number of the last directory process that answered HELLO; 0: none */
     enum psd_twin twin;
-    /* with PSD_TWIN_FIRST: random number of the directory process that this process left, to let the other connect first */
+    /* with PSD_TWIN_FIRST: random number of the directory process that this process left, so that its twin can connect first */
     uint64_t let_past_life;
     uint64_t refusal_logged_ms;
     ps_status refusal; /* status in the last log line about a refused HELLO */

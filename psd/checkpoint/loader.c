@@ -3,11 +3,11 @@
  * loaded container after the checkpoint was made is lost, also pushes that were acknowledged.
  *
  * Happy path, by phase:
- *   DUE       a load may be needed: wait until all tasks of the job have reported which containers they have
- *   CHOOSING  go through the names of all variables, then choose the tasks that load and the checkpoint (loader_choice.c)
- *   LOADING   these tasks load their parts of the checkpoint
- *   PLACING   they put their parts into use, and report again what they have (loader_place.c)
- *   DUE       no load is needed any more: the next phase is IDLE, or SEALING if values have moved (loader.h)
+ *   - DUE: a load may be needed. The directory waits until all tasks of the job have reported which containers they have.
+ *   - CHOOSING: it goes through the names of all variables, then chooses the tasks that load, and the checkpoint.
+ *   - LOADING: these tasks load their parts of the checkpoint.
+ *   - PLACING: they put their parts into use, and report again what they have (loader_place.c).
+ *   - DUE: no load is needed any more. The next phase is IDLE, or SEALING if values have moved (loader.h).
  * Failure:
  *   - A part is damaged: the next older checkpoint is chosen, if `restore` allows. Without a usable one the tasks do not begin.
  *   - A part is damaged in a restore that a client asked for: the client is told, and the tasks keep their values.

@@ -83,7 +83,7 @@ struct psd_saver {
     uint32_t known_count;
     uint64_t first, last;         /* lowest and highest checkpoint number that was ever in `known`; 0: `known` was always empty */
     uint64_t found;               /* highest checkpoint number that was on the directory's disk when the disk was read */
-    uint64_t highest;             /* highest checkpoint number that a task has reported */
+    uint64_t highest;             /* highest checkpoint number that a task has reported, or that an attempt has got */
     struct psd_saver_peer *peers; /* [peer_count], by peer index */
     enum psd_saver_names names;
     uint64_t names_cursor; /* position of psd_saver_check_names() in its walk over the names of all variables */
@@ -259,7 +259,8 @@ void psd_saver_attempt(struct psd_task *t);
  * new. NOT_FOUND: it began empty although its disk has a part of the checkpoint: that counts as something new only if a client
  * has asked. Other errors: it has something new. */
 void psd_saver_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err);
-/** Call when the connection to a task is lost in LOOKING. err: why, for psd_saver_failed(). */
+/** Call when the connection to a task is lost while tasks are asked for news (PSD_SAVER_LOOKING): ends the asking. Requests wait;
+ * all tasks are asked again for them later. err: why; it is reported as a failure if a client waits or something is not saved. */
 void psd_saver_look_lost(struct psd_task *t, const struct psi_err *err);
 
 /* ---- saver_known.c ---- */
@@ -302,7 +303,7 @@ void psd_saver_parts_free(struct psd_saver *s);
 uint64_t psd_saver_bytes(const struct psd_saver *s);
 /** Note a bar that a task has reported: checkpoints up to its number must not bring a container back. RESOURCE_EXHAUSTED. */
 ps_status psd_saver_take_bar(struct psd_task *t, const ps_v1_ListItem *item, struct psi_err *err) PSI_MUST;
-/** Free psd_saver.bars, and psd_saver.resets, which wait until the directory's disk has noted their bar. */
+/** Free psd_saver.bars and psd_saver.resets. */
 void psd_saver_bars_free(struct psd_saver *s);
 
 #endif
