@@ -34,7 +34,7 @@ enum psd_loader_phase {
     PSD_LOADER_SEALING,  /* the load is over, and no checkpoint has yet the values that it has moved (psd_loader_moves()) */
     PSD_LOADER_DUE,      /* a load may be needed; the decision waits for resets and saves under way, and for missing tasks */
     PSD_LOADER_CHOOSING, /* the directory looks at the names of all variables, slice by slice, and then chooses a checkpoint */
-    /* all tasks are to begin empty: first the disk notes which checkpoints must not be loaded later. The next phase is DUE */
+    /* a start of all tasks: first the disk notes up to which checkpoint none must be loaded later. The next phase is DUE */
     PSD_LOADER_NOTING,
     PSD_LOADER_LOADING, /* tasks that take part read and verify their parts */
     PSD_LOADER_PLACING, /* tasks that take part put what they have loaded into use, and report again what they have */
@@ -54,7 +54,7 @@ enum psd_loader_from {
 /* Whether a task takes part in LOADING (it loads) or PLACING (it puts into use what it has loaded), and has finished. */
 enum psd_loader_duty { PSD_DUTY_NONE, PSD_DUTY_OPEN, PSD_DUTY_DONE };
 
-/* A part of a checkpoint that a task offers to load although another task wrote it: its disk has the writer's directory too. */
+/* A task's offer to load a part of a checkpoint that another task wrote: the offering task's disk has the writer's directory. */
 struct psd_loader_offer {
     uint64_t number;
     uint32_t writer; /* 1 + index of the task that wrote the part */
@@ -75,7 +75,7 @@ struct psd_loader_parts {
 struct psd_loader_peer {
     struct psd_loader_offer *offers;
     size_t offer_count, offer_capacity;
-    uint64_t moved; /* reported psd_store.moved: its parts of checkpoints up to this one lack values that it uses; directory: 0 */
+    uint64_t moved; /* reported psd_store.moved: the task's parts of checkpoints up to this one lack values of it; directory: 0 */
     struct psd_containers held;   /* containers that the task uses and that are not empty */
     struct psd_containers loaded; /* containers that the task has loaded into memory and does not use yet */
     /* the report that is being received says that the task waits for the directory; psd_peer.waits is set at its end */
@@ -290,9 +290,9 @@ static inline uint64_t psd_loader_anew(const struct psd_task *t)
     const struct psd_bar *bar = psd_bars_find(t, "");
     return bar == NULL ? 0 : bar->number;
 }
-/** Call before all tasks begin empty: writes the bound psd_loader_anew() to disk as `number`, for a later directory. True: the
- * disk has the bound, or has no manifest and needs no bound. False with *out_st PS_OK: the bound is being written;
- * psd_loader_noted() is called when the write ends or fails. False with RESOURCE_EXHAUSTED: psd_loader_noted() is not called. */
+/** Call before a start of all tasks: writes the bound psd_loader_anew() to disk as `number` (0: no bound), for a later directory.
+ * True: the disk has the bound, or needs none because it has no manifest. False with *out_st PS_OK: the bound is being written,
+ * and psd_loader_noted() tells the end. False with RESOURCE_EXHAUSTED: psd_loader_noted() is not called. */
 bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st);
 /** True if c can be loaded: it is not known to be damaged, no part is missing, and each task that loads wrote a part of c or may
  * begin without one. */

@@ -117,7 +117,7 @@ static bool say_unknown(const struct psd_task *t, uint64_t number, const char *w
     return true;
 }
 
-/* True if another task has a part of a checkpoint that the directory does not know: the directory's disk lacks files. */
+/* True if the directory has no checkpoint, but another task has a part of one, or this disk has another task's part. */
 static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];

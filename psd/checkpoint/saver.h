@@ -109,7 +109,7 @@ struct psd_saver {
     uint64_t begun_ms;
     /* LOOKING: number of the newest whole checkpoint; if none is whole, a number that no checkpoint has */
     uint64_t looked_at;
-    uint64_t same;        /* older checkpoint that equals all answered parts; 0: none does; SAME_UNKNOWN: no part was answered */
+    uint64_t same;        /* older checkpoint that equals all parts reported so far; 0: none does; SAME_UNKNOWN: none was reported */
     bool hurries;         /* a task is to end: all tasks were told to write the checkpoint as fast as they can */
     struct psi_buf files; /* FileItems of all parts; from DECIDING on the whole manifest */
     struct psi_map parts; /* peer, container -> struct psd_saver_part */
@@ -197,7 +197,7 @@ uint32_t psd_saver_parts_there(const struct psd_task *t, const struct psd_checkp
 uint64_t psd_saver_newest(const struct psd_task *t);
 /** Like psd_saver_newest(), but parts that tasks may still report do not count as missing: the newest that may be whole. */
 uint64_t psd_saver_newest_maybe(const struct psd_task *t);
-/** True if, as far as the directory knows, some task has content that is not in checkpoint psd_saver_newest(). */
+/** True if, as far as the directory knows, some task has content that is not in checkpoint psd_saver_newest_maybe(). */
 bool psd_saver_have_news(const struct psd_task *t);
 
 /* ---- saver_when.c ---- */
@@ -208,7 +208,7 @@ static inline void psd_saver_wants(struct psd_saver *s, enum psd_saver_want want
 }
 /** Ask for a checkpoint as soon as possible, even if nothing is new, for example after a load has put values on other tasks. */
 void psd_saver_force(struct psd_task *t);
-/** Record, for people, that attempt `number` has failed with err; 0: no attempt could be begun. */
+/** Note, for answers to clients, that attempt `number` has failed with err; 0: no attempt could be begun. */
 void psd_saver_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
 /** Call when an attempt has failed. If it was the last checkpoint of tasks that end, psd_saver_lost_text() tells the failure. */
 void psd_saver_note_failed(struct psd_task *t);

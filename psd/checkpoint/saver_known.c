@@ -60,8 +60,7 @@ void psd_saver_spoil(struct psd_checkpoint *c, const struct psi_err *why)
     }
 }
 
-/* True if p has its own part of the checkpoint, whole. The directory always has: it knows only checkpoints whose manifest is on
- * its disk. */
+/* True if p has its own part of the checkpoint, whole. Always true for the directory, whose disk has the manifest. */
 static bool is_whole_at(const struct psd_task *t, const struct psd_peer *p, uint64_t number)
 {
     const struct psd_saver_listed *l = psd_saver_listed_of(&t->saver->peers[p->index], number);

@@ -377,7 +377,7 @@ const char *psd_saver_lost_text(const struct psd_task *t)
     return s->last_failed ? s->failed_ms != 0 ? s->failed : "a round, or a reset, was not over" : NULL;
 }
 
-/* Note the highest global step of each container that sessions have reported. True: a session has sealed (completed) a model. */
+/* Note the highest global step that sessions have reported for each container. True: a session has sealed (completed) a model. */
 static bool look_at_steps(struct psd_task *t)
 {
     uint64_t cursor = 0;
@@ -416,8 +416,8 @@ void psd_saver_last(struct psd_task *t)
     }
 }
 
-/* True if something is new, and a checkpoint is due by time, by steps, or as the first of this directory process. The first one
- * waits until a client has sealed (completed) the model; without an older checkpoint, any global step is enough. */
+/* True if something is new, and a checkpoint is due by time, by steps, or as the first of this directory process: as soon as a
+ * client has sealed (completed) the model or, while there is no older checkpoint, has reported a global step. */
 static bool is_due(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
