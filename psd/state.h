@@ -365,7 +365,7 @@ struct psd_task {
     bool loading;              /* directory task: tasks are loading a checkpoint, or putting it in place (psd_loader_is_on()) */
     const char *refused;       /* directory task: why tasks that wait for content may not begin, for people; NULL: they may */
     const char *delayed;       /* directory task: why the checkpoint to start from is not loaded yet; NULL: no attempt failed */
-    /* a loaded checkpoint has replaced this task's content: at the end of the event the task sends its list of names again */
+    /* the task has carried out a TASK_PLACE: at the end of the event it sends the directory its list of names again */
     bool list_again;
     /* functions of task.c: make and free the empty task into which a checkpoint is loaded */
     ps_status (*beside_new)(struct psd_task *t, struct psd_task **out, struct psi_err *err);

@@ -76,7 +76,7 @@ struct psd_beside {
     struct psd_task *task;    /* holds what is loaded */
     struct psd_load *load;    /* reads one part at a time; NULL: all parts are read */
     uint32_t reading;         /* disk operations under way for the load */
-    struct psi_err failed;    /* in ENDS: why the load has failed, for the answer to TASK_LOAD; PS_OK: psd_beside_drop() was called */
+    struct psi_err failed;    /* in ENDS: why the load has failed, for TASK_LOAD's answer; PS_OK: psd_beside_drop() was called */
     struct psd_source source; /* connection on which a part is read from another task; closed: the part is read from this disk */
     struct psd_task *other;   /* holds another task's part until it is joined with `task`; NULL: no such part is read */
     uint32_t writer;          /* 1 + index of the task that wrote the part being read; 0: this task reads its own part as it is */

@@ -96,7 +96,7 @@ void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p)
     if (psd_loader_is_asked(s)) {
         psd_loader_ask_over(t, NULL);
     }
-    /* a client or `restore` has named a checkpoint that the bound psd_loader_anew() forbids, and it is in use: remove the bound */
+    /* a client or `restore` has named a checkpoint that the bound psd_loader_anew() forbids. It is in use: remove the bound */
     if (!some && s->number != 0 && s->number <= psd_loader_anew(t)) {
         PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
     }

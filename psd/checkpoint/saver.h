@@ -109,7 +109,7 @@ struct psd_saver {
     uint64_t begun_ms;
     /* LOOKING: number of the newest whole checkpoint; if none is whole, a number that no checkpoint has */
     uint64_t looked_at;
-    uint64_t same;        /* older checkpoint that equals all parts reported so far; 0: none does; SAME_UNKNOWN: none was reported */
+    uint64_t same;        /* older checkpoint that equals all answered parts; 0: none does; SAME_UNKNOWN: no part was answered */
     bool hurries;         /* a task is to end: all tasks were told to write the checkpoint as fast as they can */
     struct psi_buf files; /* FileItems of all parts; from DECIDING on the whole manifest */
     struct psi_map parts; /* peer, container -> struct psd_saver_part */
