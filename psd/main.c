@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psd, the daemon. It reads its settings, starts one libpsd server for each task, prints `ready:` and `serving:` lines, and ends
- * at a signal or after `psctl shutdown`.
+ * at a signal, or when all tasks have ended.
  *
  * The main thread only waits: for signals (signalfd), for the tasks' threads, which report through an eventfd that they are
  * ready, serve or have ended, and for the next message to the service manager (service.h).

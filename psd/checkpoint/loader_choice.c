@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which checkpoint tasks begin with, or why they do not begin.
  *
- * Happy path: the newest checkpoint is chosen of which some task has each part that is to be loaded. Failure: with `restore` auto
+ * Happy path: the newest checkpoint is chosen; some task has each part that is to be loaded. Failure: with `restore` auto
  * a damaged checkpoint is passed over. A checkpoint that lacks a part is passed over only if a task uses a container; otherwise
  * no task begins, because people may put the lost files back. No task begins empty if all checkpoints are damaged, if other tasks
  * have checkpoints that the directory's disk lacks, or if a disk cannot be read. With `restore` none tasks begin empty. */

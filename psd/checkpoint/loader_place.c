@@ -8,7 +8,7 @@
  *
  * Failure: no memory; the checkpoint was deleted meanwhile; or a container has to go back on all tasks, and a task that has some
  * of it did not load. In these cases nothing has changed, and the load is tried again later. If memory for the name of an own
- * variable is missing, the directory tries again at each tick. The load goes on, or a client could create the variable again. */
+ * variable is missing, the directory tries again at each tick, and the load is not over: else clients could create it again. */
 #include "saver.h"
 #include "loader.h"
 

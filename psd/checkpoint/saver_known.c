@@ -4,10 +4,10 @@
  *
  * Kept are the newest max_to_keep whole checkpoints that differ, the last one of each span of keep_checkpoint_every_hours, and
  * those that a load reads or `restore` names. A duplicate (a newer whole checkpoint has the same content) is kept only while
- * fewer than max_to_keep differ. With max_to_keep 0 all are kept.
+ * fewer than max_to_keep differ.
  *
  * When a disk is full, checkpoints older than the newest whole one are dropped one by one: duplicates first, the last one of each
- * span at the end. With max_to_keep 0 none is dropped. Failure: none; a task that does not remove its part is told again. */
+ * span at the end. With max_to_keep 0 all are kept, even then. Failure: a task that does not remove its part is told again. */
 #include "saver.h"
 #include "loader.h"
 
