@@ -21,7 +21,7 @@ enum psd_role {
 };
 
 /* After it connects, a task sends the directory the list of its variables' names, and the directory answers which names to drop.
- * This is how far the list has come (at the directory) or the answer (at the task). directory/tasklink.c has the transitions. */
+ * At the directory: how far the list has come; at the task: how far the answer has. directory/tasklink.c has the transitions. */
 enum psd_list_stage {
     PSD_LIST_NONE,
     PSD_LIST_COMES, /* part of the list has come, with nothing to drop so far */

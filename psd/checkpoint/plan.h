@@ -11,7 +11,7 @@ enum psd_load_reason {
     PSD_LOAD_NONE,   /* no task loads: tasks that wait begin empty or are refused; other tasks free what they have loaded */
     PSD_LOAD_START,  /* no task uses a container: all tasks load */
     PSD_LOAD_MENDS,  /* the values in use do not fit together (psd_plan_facts.torn): all tasks load */
-    PSD_LOAD_RETURN, /* some tasks still have containers; the tasks that wait have lost theirs, and load */
+    PSD_LOAD_RETURN, /* some tasks use containers; those that wait have lost theirs: they load, or all (psd_plan_is_of_all()) */
     PSD_LOAD_ASKED   /* a client asked for the checkpoint: all tasks load, whatever they have */
 };
 

@@ -59,7 +59,7 @@ struct psd_saver_peer {
     size_t listed_count, listed_capacity;
 };
 
-/* What the checkpoint being made says of a container: on all tasks (peer PSD_NO_PEER), or on one that has or deleted values. */
+/* What the checkpoint being made says of a container: on all tasks (peer PSD_NO_PEER), or on the task with index `peer`. */
 struct psd_saver_part {
     uint32_t peer;
     uint32_t notes;   /* enum ps_file_notes */

@@ -72,7 +72,7 @@ struct psd_shards_pace {
     uint64_t begun_ms, at_ms; /* when the writing began; when the last tick was */
     bool serves;              /* the task served requests between the last two ticks */
     bool hurries;             /* writes are not paced, because a task is to end */
-    bool full;                /* writes are not paced: the memory for the saving was full, and is still more than half full */
+    bool full;                /* writes are not paced: the memory for the saving was nearly full, and is more than half full */
 };
 
 struct psd_shards {
