@@ -75,7 +75,7 @@ struct psd_loader_parts {
 struct psd_loader_peer {
     struct psd_loader_offer *offers;
     size_t offer_count, offer_capacity;
-    uint64_t moved; /* reported psd_store.moved: the task's parts of checkpoints up to this one lack values of it; directory: 0 */
+    uint64_t moved; /* reported psd_store.moved: its parts of checkpoints up to this one do not fit its values; directory: 0 */
     struct psd_containers held;   /* containers that the task uses and that are not empty */
     struct psd_containers loaded; /* containers that the task has loaded into memory and does not use yet */
     /* the report that is being received says that the task waits for the directory; psd_peer.waits is set at its end */
@@ -94,7 +94,7 @@ struct psd_loader {
     uint64_t number; /* number of the checkpoint; 0: none */
     uint64_t start;  /* random number of this load; answers to the orders of earlier loads are ignored */
     uint64_t begun_ms;
-    /* psd_loader_moved_most() when the load began: in checkpoints up to this one, some values are in the part of another task */
+    /* psd_loader_moved_most() when the load began: checkpoints up to this one do not fit the values that tasks used then */
     uint64_t moved;
     struct psi_err why; /* why a task cannot load; PS_OK: none has failed. RESOURCE_EXHAUSTED, UNAVAILABLE: a retry may succeed */
     /* facts from earlier loads */
@@ -134,8 +134,8 @@ static inline bool psd_loader_is_on(const struct psd_loader *s)
 {
     return s->phase >= PSD_LOADER_LOADING;
 }
-/** True if values have moved since this load's checkpoint: some task's part of it lacks values of the task (loader_held.c). Then
- * the load replaces the containers of these values (psd_loader_is_moved()) on all tasks. */
+/** True if values have moved since this load's checkpoint: some task's part of it does not fit the task's values (loader_held.c).
+ * Then the load replaces the containers of these values (psd_loader_is_moved()) on all tasks. */
 static inline bool psd_loader_strays(const struct psd_loader *s)
 {
     return s->number != 0 && s->moved >= s->number;
@@ -270,8 +270,8 @@ void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const
 bool psd_loader_name_own(struct psd_task *t);
 
 /* ---- loader_held.c: values that have moved ---- */
-/** The highest psd_store.moved of all tasks: in checkpoints up to this number, some task's part lacks values that the task uses
- * now. 0: no value has moved. */
+/** The highest psd_store.moved of all tasks: in checkpoints up to this number, some task's part does not fit the values that the
+ * task uses now. 0: no value has moved. */
 uint64_t psd_loader_moved_most(const struct psd_task *t);
 /** True if values of the container may be on other tasks than in checkpoint `number`: a task says so, or no task uses it. */
 bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number);

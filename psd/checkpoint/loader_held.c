@@ -265,7 +265,7 @@ bool psd_loader_any_torn(const struct psd_task *t)
 
 /* ---- values that have moved ---- */
 
-/* psd_store.moved of p: p's parts of checkpoints up to this number lack values of p. 0: none does, or p is of another job. */
+/* psd_store.moved of p: p's parts of checkpoints up to this number do not fit p's values. 0: all fit, or p is of another job. */
 static uint64_t moved_on(const struct psd_task *t, const struct psd_peer *p)
 {
     return !p->own_job ? 0 : p->self ? t->store.moved : t->loader->peers[p->index].moved;

@@ -45,7 +45,7 @@ struct psd_checkpoint {
     struct psi_list link;
     ps_v1_SaveItem what;
     struct psi_buf manifest;
-    char bad[PSD_BAD_BYTES]; /* why the checkpoint cannot be loaded; "": no load of it has failed (loader.h) */
+    char bad[PSD_BAD_BYTES]; /* why a load of it has failed; "": none has since psd_saver_look_again() */
 };
 
 struct psd_saver_peer {

@@ -23,7 +23,7 @@
 enum {
     THREADS = 2,       /* threads to start; the disk also works if only one can be started */
     TOLD_MAX = 16,     /* the loop is woken when so many ended writes are unreported, or earlier */
-    TOLD_NS = 10000000 /* the loop is also woken so many ns after the last report: requests may wait for the written memory */
+    TOLD_NS = 10000000 /* the loop is also woken so many ns after the last report: requests may wait for memory to be freed */
 };
 
 struct job {
