@@ -215,7 +215,7 @@ static void load_checkpoint(struct psd_task *t, const struct psd_checkpoint *c, 
     size_t count = 0;
     bool memory = true;
     s->moved = psd_loader_moved_most(t);
-    s->torn_stays = false; /* this load may end that values of different loads are in use together */
+    s->torn_stays = false; /* this load may replace values that do not fit together */
     if (psd_loader_adopts(t, c)) {
         set_duties(t, true);
     }

@@ -101,7 +101,7 @@ struct psd_loader {
     /* result of settings_of() when the last load was refused (psd_task.refused); with another result a load is tried again */
     int64_t refused_by;
     char why_refused[512]; /* holds the text to which psd_task.refused points */
-    /* values of different loads are in use together (psd_plan_facts.torn), and no checkpoint on disk can replace them */
+    /* values in use do not fit together (psd_plan_facts.torn), and no checkpoint on disk can replace them */
     bool torn_stays;
     uint64_t behind; /* newest checkpoint of which the log has said that a task has it and the directory lacks it; 0: none */
     /* CHECKPOINT_RESTORE */
