@@ -2,15 +2,13 @@
 /* How the directory makes a checkpoint: see saver.h.
  *
  * Happy path, by phase:
- *   - LOOKING: TASK_SAVED asks all tasks of the job whether the newest whole checkpoint has all that they have. If so, no new one
- *     is made.
+ *   - LOOKING: TASK_SAVED asks all tasks whether the newest whole checkpoint has all that they have. If so, no new one is made.
  *   - CUTTING: TASK_CUT tells all tasks in one event to save. Each task answers with the sizes and CRCs of its files.
  *   - DECIDING: the manifest, which lists all files, is written to this task's disk. From then on the checkpoint counts.
  *   - TELLING: TASK_MANIFEST sends the manifest to the other tasks. When all have it, the checkpoint is saved.
  *
  * Failure:
- *   - A task is lost or a container is reset in CUTTING, or a disk fails before TELLING: the attempt ends, and all tasks remove
- *     their parts.
+ *   - A task is lost or a container is reset in CUTTING, or a disk fails before TELLING: all tasks remove their parts (TASK_DROP).
  *   - A task is lost later: it gets the manifest when it reports its part. If it has lost the part, the attempt has failed.
  *   - A task reports a part without manifest: it gets the manifest, or TASK_DROP if the directory has none either.
  *   - A task's disk does not take the manifest: the manifest is sent again. */
