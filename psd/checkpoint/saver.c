@@ -8,7 +8,7 @@
  *   - TELLING: TASK_MANIFEST sends the manifest to the other tasks. When all have it, the checkpoint is saved.
  *
  * Failure:
- *   - A task is lost or a container is reset in CUTTING, or a disk fails before TELLING: all tasks remove their parts (TASK_DROP).
+ *   - A task is lost or a container is reset in CUTTING, or a disk fails before TELLING: TASK_DROP has all parts removed.
  *   - A task is lost later: it gets the manifest when it reports its part. If it has lost the part, the attempt has failed.
  *   - A task reports a part without manifest: it gets the manifest, or TASK_DROP if the directory has none either.
  *   - A task's disk does not take the manifest: the manifest is sent again. */
