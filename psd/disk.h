@@ -5,8 +5,9 @@
  * A task has one directory, which its shell has opened and locked before the core begins. The core names a file by numbers: no
  * text of a peer becomes part of a path.
  *
- * lock names the process that has the directory bars {0, PSD_DISK_BARS, 0} 00000000000000000012/ checkpoint 12
- * model-00000.safetensors {12, PSD_DISK_MODEL, 0}, and so on state {12, PSD_DISK_STATE, 0} manifest {12, PSD_DISK_MANIFEST, 0}
+ *   - `lock` names the process that has the directory; `bars` is the file {0, PSD_DISK_BARS, 0} (number, kind, index).
+ *   - `00000000000000000012/` is the directory of checkpoint 12. Its files are `model-00000.safetensors` {12, PSD_DISK_MODEL, 0},
+ *     and so on, `state` {12, PSD_DISK_STATE, 0} and `manifest` {12, PSD_DISK_MANIFEST, 0}.
  *
  * Directories of the job's other tasks, next to this one, are only read: this task may load what other tasks have written. They
  * are not locked, and LIST skips what cannot be read there. {12, PSD_DISK_STATE, 0, 1 + i} names a file of task i.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psd, the daemon. It reads its settings, starts one libpsd server for each task, prints `ready:` and `serving:` lines, and ends
- * at a signal or after `psctl shutdown`.
+ * at a signal, or when all tasks have ended.
  *
  * The main thread only waits: for signals (signalfd), for the tasks' threads, which report through an eventfd that they are
  * ready, serve or have ended, and for the next message to the service manager (service.h).
@@ -40,7 +40,7 @@ enum {
     EXIT_AT_ONCE = 3,
     EXIT_LOST = 4,      /* the last checkpoint of some task could not be saved */
     ONE_WISH_MS = 1000, /* signals that follow the first one within this time are ignored, because timeout(1) sends two */
-    GRACE_MS = 1000,    /* time for threads to end after the drain, in which they finish their work */
+    GRACE_MS = 1000,    /* ms for threads to end after the drain (the time to finish their work) */
     HELP_BYTES_MAX = 64 << 10,
     FILES_WANTED = 1 << 16, /* psd raises its limit of open descriptors to this number */
     OWN_FILES = 3           /* descriptors of the main thread: signals, events of the tasks, service manager */
@@ -265,7 +265,7 @@ static int serve(int signal_fd)
             psd_service_reloading(&service, false, now_ms());
         }
     }
-    psd_service_stopping(&service, 0); /* without a signal the loop ends when clients have stopped all tasks */
+    psd_service_stopping(&service, 0); /* no signal: all tasks have ended by themselves, for example by `psctl shutdown` */
     for (uint32_t i = 0; ending.asked_ms == 0 && i < slot_count; i++) {
         if (!atomic_load(&slots[i].ready)) {
             return complain(1, "a task ended before it was ready: its log line start_refused says why it does not begin");

@@ -131,7 +131,7 @@ typedef struct psd_server_options {
     psd_server_log_fn log; /* NULL: nothing is logged */
     /* called when the task has started as far as it can without other tasks; clients may still have to wait. May be NULL */
     psd_server_event_fn ready;
-    psd_server_event_fn ended; /* called when the task has ended, by psd_server_stop() or by a client's request; may be NULL */
+    psd_server_event_fn ended; /* called when the task has ended, for example by psd_server_stop(); may be NULL */
     /* returns the rows that `psctl config` shows. If this and config_set are NULL: PSD_SERVER_SETTINGS and checkpoint_dir */
     psd_server_config_fn config_row;
     void *ctx;                   /* first argument of each function in this structure */
@@ -209,8 +209,8 @@ PS_API ps_status psd_server_create_local(psd_server **out_server, char *error, s
  */
 PS_API ps_status psd_server_create_local_with(const psd_server_options *options, psd_server **out_server, char *error,
                                               size_t error_bytes);
-/** Block until the server has ended, by psd_server_stop() or a client's request (`psctl shutdown`): tf.train.Server.join().
- * Another name of psd_server_wait(). */
+/** Block until the server has ended, for example by psd_server_stop() or `psctl shutdown`. Another name of psd_server_wait(), as
+ * in tf.train.Server.join(). */
 PS_API void psd_server_join(psd_server *server);
 /** Change a setting while the server runs. name: a field of PSD_SERVER_SETTINGS whose row allows changes. Any thread; called on
  * the task's own thread (in callbacks) it takes effect at once, from other threads soon. Errors: NOT_FOUND (no such setting, or

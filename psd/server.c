@@ -69,7 +69,7 @@ static void dial(struct psd_server *s, const struct psd_effect *effect)
     }
 }
 
-/* Do what the core wants for its dirty links (common/link.h), and carry out its effects. False: there were none. */
+/* Do what the core wants of connections that it has marked dirty (common/link.h), and carry out its effects. False: none. */
 static bool carry_out_effects(struct psd_server *s)
 {
     struct psi_link *link = NULL;

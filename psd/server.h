@@ -33,7 +33,7 @@ struct psd_server_dial {
 };
 
 struct psd_server {
-    /* options in force. Its pointers to the caller's memory are valid only in psd_server_start() */
+    /* options in force; pointers in them to the caller's memory are valid only in psd_server_start() */
     struct psd_server_options o;
     struct psi_log log;
     struct psd_server_log peer_log;

@@ -21,7 +21,7 @@ enum psd_role {
 };
 
 /* After it connects, a task sends the directory the list of its variables' names, and the directory answers which names to drop.
- * This is how far the list has come (at the directory) or the answer (at the task). directory/tasklink.c has the transitions. */
+ * At the directory: how far the list has come; at the task: how far the answer has. directory/tasklink.c has the transitions. */
 enum psd_list_stage {
     PSD_LIST_NONE,
     PSD_LIST_COMES, /* part of the list has come, with nothing to drop so far */
@@ -79,7 +79,7 @@ struct psd_conn {
     bool paused_out; /* nothing is read from the peer, because it takes its replies too slowly */
     uint64_t opened_ms, heard_ms, beat_sent_ms;
     uint64_t segment_begun_ms; /* when the connection got a buffer for its unfinished segment */
-    /* when the unfinished segment last had PS_SEGMENT_PROGRESS_BYTES more; at first: when it began */
+    /* when the unfinished segment last grew by PS_SEGMENT_PROGRESS_BYTES, or, before that, when it began */
     uint64_t segment_moved_ms;
     uint32_t segment_seen;    /* bytes of the unfinished segment that had arrived at segment_moved_ms */
     uint64_t paused_since_ms; /* when reading from the peer was last paused or resumed (link->paused); 0: never */
@@ -101,15 +101,15 @@ struct psd_conn {
     uint64_t order_id;
     const struct psd_row *row; /* row of psd/rpc/requests.h for the current frame; NULL: its operation is unknown */
     struct psd_slow *slow;     /* an INIT from this connection that is carried out in slices; nothing is read until its end */
-    /* linked in task->held while a push of this connection waits (rpc/held.c); until then nothing more is read */
+    /* linked in task->held while a push of this connection waits (rpc/held.c); meanwhile nothing more is read */
     struct psi_list held;
     uint64_t held_beat_ms;
-    /* linked in task->listings while a listing request is answered in slices (session/listing.c); nothing more is read */
+    /* linked in task->listings while a listing request is answered in slices (session/listing.c); meanwhile nothing is read */
     struct psi_list listing;
     const struct psd_listing *listing_of;
     uint64_t listing_id, listing_cursor, listing_beat_ms;
     void *listing_at; /* position where the next slice of the answer begins; owned, made by psd_listing.step */
-    /* linked in task->full while too many replies wait to be sent; nothing more is read */
+    /* linked in task->full while too many replies wait to be sent; meanwhile nothing more is read */
     struct psi_list full;
     /* linked in task->followers while an EVENTS request waits for the event with number following_next */
     struct psi_list following;
@@ -365,7 +365,7 @@ struct psd_task {
     bool loading;              /* directory task: tasks are loading a checkpoint, or putting it in place (psd_loader_is_on()) */
     const char *refused;       /* directory task: why tasks that wait for content may not begin, for people; NULL: they may */
     const char *delayed;       /* directory task: why the checkpoint to start from is not loaded yet; NULL: no attempt failed */
-    /* a loaded checkpoint has replaced this task's content: at the end of the event the task sends its list of names again */
+    /* the task has carried out a TASK_PLACE: at the end of the event it sends the directory its list of names again */
     bool list_again;
     /* functions of task.c: make and free the empty task into which a checkpoint is loaded */
     ps_status (*beside_new)(struct psd_task *t, struct psd_task **out, struct psi_err *err);
@@ -399,7 +399,7 @@ struct psd_task {
     uint32_t left_count;
     uint64_t directory_life; /* random number of the last directory process that answered HELLO; 0: none */
     enum psd_twin twin;
-    /* with PSD_TWIN_FIRST: random number of the directory process that this process left, to let the other connect first */
+    /* with PSD_TWIN_FIRST: random number of the directory process that this process left, so that its twin can connect first */
     uint64_t let_past_life;
     uint64_t refusal_logged_ms;
     ps_status refusal; /* status in the last log line about a refused HELLO */

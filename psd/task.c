@@ -28,7 +28,7 @@
 
 enum {
     CROWDED_HELLO_MS = 250, /* longest wait for HELLO while few connections are left; clients send it at once */
-    LOOK_TICKS = 8          /* so many ticks examine each connection and record once, if there are many */
+    LOOK_TICKS = 8          /* number of ticks that together examine each connection and record once, if there are many */
 };
 
 void psd_task_config_init(struct psd_task_config *config)

@@ -411,9 +411,8 @@ static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
     (void)bytes;
     if (st != PS_OK && b->err.code == PS_OK) {
         PSI_IGNORE(psi_fail(&b->err, st, "%s: %s", t->name, error)); /* the status is also in b->err */
-        b->err.applied =
-            /* only PUBLISH, the last of the three operations, replaces the file */
-            b->ops == 1 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
+        /* only PUBLISH, the last of the three operations (ops 1), replaces the file */
+        b->err.applied = b->ops == 1 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
     }
     if (--b->ops > 0) {
         return;

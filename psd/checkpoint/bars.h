@@ -13,9 +13,9 @@ enum {
     PSD_BARS_NAMES_MAX = 4096 /* most bars of deleted variables; for a further one psd_bars_delete() merges bars */
 };
 
-/** Tells the outcome of psd_bars_read() or psd_bars_wait(); err NULL: the file is read, or the bars are on disk. After a failed
- * write the bars stay in memory, and the write is repeated; err->applied: PS_NOTHING_APPLIED if the disk still has the older
- * file, PS_OUTCOME_UNKNOWN if it may have either. */
+/** Tells the outcome of psd_bars_read() or psd_bars_wait(). err NULL: the file is read, or the bars are on disk. After a failed
+ * write the bars stay in memory, and the write is repeated. err->applied then says which file the disk has: the older one
+ * (PS_NOTHING_APPLIED), or the older or the new one (PS_OUTCOME_UNKNOWN). */
 typedef void (*psd_bars_fn)(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err);
 
 struct psd_bar {

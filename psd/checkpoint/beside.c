@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A task's part in a load.
  *
- * Happy path: TASK_LOAD -> an empty psd_task of the same cluster is made -> the pieces that psd_load_want() names are read,
- * several disk operations at a time; a piece is verified while the disk reads the next ones -> the part is read: its sessions end
- * -> each part of another task is read into a psd_task of its own, and joined with the first -> TASK_LOAD is answered with the
- * containers -> TASK_PLACE: the containers that it names are emptied here, and the loaded ones take their place -> the task
- * serves, and reports again what it has. What was done to a loaded container after the checkpoint was made is lost, even
- * acknowledged pushes.
- *
- * Failure: the disk fails, or a file is not as it was written: the answer says why, and the containers in use are as before.
- * Memory is short at TASK_PLACE: the containers that it names are left empty. The connection to the directory is lost: the load
- * is freed, as soon as the disk no longer reads into its memory. */
+ * Happy path:
+ *   - TASK_LOAD comes: an empty psd_task is made, and this task's part is read into it, several pieces at a time. A piece is
+ *     verified while the disk reads the next ones. The sessions in the part are ended.
+ *   - Each part of another task is read into a psd_task of its own, which is then joined with the first one.
+ *   - TASK_LOAD is answered with the names of the loaded containers.
+ *   - TASK_PLACE comes: the containers that it names are emptied here, and the loaded ones take their place. Changes since the
+ *     checkpoint was made are lost, even acknowledged pushes. The task serves, and reports again what it has.
+ * Failure:
+ *   - The disk fails, or a file is not as it was written: the answer says why, and the containers in use stay as they are.
+ *   - Memory is short at TASK_PLACE: the containers that it names are left empty.
+ *   - The connection to the directory is lost: the load is freed, as soon as the disk no longer reads into its memory. */
 #include "beside.h"
 
 #include "psd/base/loop.h"

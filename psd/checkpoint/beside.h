@@ -65,7 +65,7 @@ struct psd_beside {
     /* the files on disk are not known yet, so it is open whether this task must wait for the directory */
     bool undecided;
     char why[512];   /* why the directory does not let this task begin; "": the directory has not refused */
-    bool alone;      /* directory only: when the load was chosen, no task used a container */
+    bool alone;      /* directory only: when TASK_PLACE was last sent, no task used a container */
     uint64_t placed; /* how often this task has put containers of a checkpoint into use */
     /* clients refused while this task waits or loads; the higher, the later a client may try again (psd_beside_retry_ms()) */
     uint32_t sent_away;
@@ -76,13 +76,13 @@ struct psd_beside {
     struct psd_task *task;    /* holds what is loaded */
     struct psd_load *load;    /* reads one part at a time; NULL: all parts are read */
     uint32_t reading;         /* disk operations under way for the load */
-    struct psi_err failed;    /* in ENDS: why the load has failed, for its answer; code PS_OK: psd_beside_drop() was called */
+    struct psi_err failed;    /* in ENDS: why the load has failed, for TASK_LOAD's answer; PS_OK: psd_beside_drop() was called */
     struct psd_source source; /* connection on which a part is read from another task; closed: the part is read from this disk */
     struct psd_task *other;   /* holds another task's part until it is joined with `task`; NULL: no such part is read */
     uint32_t writer;          /* 1 + index of the task that wrote the part being read; 0: this task reads its own part as it is */
-    /* [place of a task]: bytes that the task gets so far, if values are distributed anew (psd_deal.has); otherwise NULL */
-    uint64_t *dealt;
-    uint32_t *places;       /* [place]: index of the task in the job (psd_deal.index); NULL: values are not distributed */
+    uint64_t *dealt; /* [place]: bytes that the task there gets so far (psd_deal.has); NULL: values are not distributed anew */
+    /* [place]: index in the job of each task that gets values; places count these tasks from 0 without gaps (psd_deal.index) */
+    uint32_t *places;
     ps_v1_StartItem *parts; /* parts to read, in order; this task's own is among them only if values are distributed */
     size_t part_count, part_at;
     uint64_t done_bytes, all_bytes; /* bytes of all files of all parts: read so far; in total */

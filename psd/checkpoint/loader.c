@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which checkpoint tasks load, and when: decided by the directory, the first ps task. The rules are in plan.c. All that was done
- * to a loaded container after the checkpoint was made is lost, also pushes that were acknowledged.
+/* The directory (the first ps task) decides which checkpoint tasks load, and when. The rules are in plan.c. What was done to a
+ * loaded container after the checkpoint was made is lost, also pushes that were acknowledged.
  *
- * Happy path, by phase. DUE: a load may be needed, and the directory waits until all tasks of the job have reported what they
- * have. CHOOSING: the directory goes through all names; the plan says which tasks load and why, loader_choice.c which checkpoint.
- * LOADING: the tasks load. PLACING (loader_place.c): the tasks put what they have loaded into use. DUE: all tasks report again,
- * and serve. The last phase is IDLE, or SEALING (loader.h) if values have moved.
- *
- * Failure. A part is damaged: the checkpoint counts as bad, and the next older one is chosen. A bad checkpoint may be chosen
- * again when a task was lost, because people may have put its files back, and when a client names the checkpoint. A restore that
- * a client has asked for marks no checkpoint as bad. If no usable checkpoint is left, the tasks do not begin, unless `restore` is
- * none. No memory, or a busy disk: another try a second later. A task is lost in LOADING or PLACING: the load ends (DUE), and is
- * decided anew when the task has reported; what other tasks have loaded is freed when the next load begins. The directory is lost
- * in PLACING: the next directory sees a container that one task uses and another has only loaded, and rolls the container back to
- * a checkpoint on all tasks. */
+ * Happy path, by phase:
+ *   - DUE: a load may be needed. The directory waits until all tasks of the job have reported which containers they have.
+ *   - CHOOSING: it goes through the names of all variables, then chooses the tasks that load, and the checkpoint.
+ *   - LOADING: these tasks load their parts of the checkpoint.
+ *   - PLACING: they put their parts into use, and report again what they have (loader_place.c).
+ *   - DUE: no load is needed any more. The next phase is IDLE, or SEALING if values have moved (loader.h).
+ * Failure:
+ *   - A part is damaged: the next older checkpoint is chosen, if `restore` allows. Without a usable one the tasks do not begin.
+ *   - A part is damaged in a restore that a client asked for: the client is told, and the tasks keep their values.
+ *   - No memory, or a busy disk: the next try follows a second later.
+ *   - A task is lost in LOADING or PLACING: the load ends. The next one is decided when the task has reported again.
+ *   - The directory is lost in PLACING: the next directory process finds a container that one task uses and another has only
+ *     loaded, and rolls this container back on all tasks. */
 #include "saver.h"
 #include "loader.h"
 
@@ -133,7 +134,7 @@ static void load_over(struct psd_task *t, const struct psd_peer *p)
     }
 }
 
-/* Call when p cannot load its part: notes the checkpoint as bad, unless the failure may pass by itself. */
+/* Call when p cannot load its part: notes the checkpoint as bad, unless a retry may succeed or a client asked for this load. */
 static void load_failed(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err)
 {
     struct psd_loader *s = t->loader;
@@ -145,7 +146,7 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
     if (s->why.code == PS_OK || (passes(s->why.code) && !passes(err->code))) {
         s->why = *err;
     }
-    if (!passes(err->code) && !psd_loader_is_asked(s)) { /* a CHECKPOINT_RESTORE that fails marks no checkpoint as bad */
+    if (!passes(err->code) && !psd_loader_is_asked(s)) {
         psd_saver_spoil(c, err);
     }
     load_over(t, p);
@@ -214,7 +215,7 @@ static void load_checkpoint(struct psd_task *t, const struct psd_checkpoint *c, 
     size_t count = 0;
     bool memory = true;
     s->moved = psd_loader_moved_most(t);
-    s->torn_stays = false; /* this load may replace torn values (of two loads); decide() sets torn_stays when no checkpoint can */
+    s->torn_stays = false; /* this load may replace values that do not fit together */
     if (psd_loader_adopts(t, c)) {
         set_duties(t, true);
     }
@@ -235,7 +236,7 @@ static void load_checkpoint(struct psd_task *t, const struct psd_checkpoint *c, 
         }
         memory = memory && psd_loader_parts_for(t, c, p, &what, &parts, &count);
         if (what.state_bytes == 0 && count == 0 && !t->saver->peers[i].has_disk) {
-            s->peers[i].duty = PSD_DUTY_NONE; /* a task without a disk has no part to load */
+            s->peers[i].duty = PSD_DUTY_NONE; /* nothing to load: neither an own part nor parts of others, and no disk */
         } else if (memory) {
             const struct loading loading = {.what = &what, .parts = parts, .count = count};
             (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_LOAD, .number = s->start, .what = &loading});
@@ -293,8 +294,8 @@ static bool may_begin(const struct psd_task *t)
            (t->saver == NULL || t->saver->phase == PSD_SAVER_IDLE || t->saver->phase == PSD_SAVER_TELLING);
 }
 
-/* One number for the setting `restore` and for whether all tasks have to load. After a load was refused, no load is tried until
- * this number changes, a task is lost, or a checkpoint is deleted. */
+/* The setting `restore`, and whether all tasks have to load, as one number. A load that was refused is tried again when this
+ * number changes, a task is lost, a checkpoint is deleted, or a client asks for a restore. */
 static int64_t settings_of(const struct psd_task *t, enum psd_load_reason reason)
 {
     return (int64_t)t->config.restore * 2 + psd_plan_is_of_all(reason, psd_loader_any_together(t));
@@ -385,7 +386,7 @@ static void decide(struct psd_task *t)
     psd_loader_place_nothing(t, true, why);
 }
 
-/* True if clients want only some containers restored, and a load of all containers is due, which must come first. */
+/* True if clients want only some containers restored, and a load of all containers is due. That load must come first. */
 static bool comes_first(const struct psd_task *t)
 {
     return psd_loader_is_of_some(t->loader) && look_at_facts(t).due;

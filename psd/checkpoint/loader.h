@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which checkpoint tasks begin with, or go back to. The directory, the first ps task, decides by the rules of
+/* Which checkpoint tasks begin with, or are rolled back to. The directory (the first ps task) decides, by the rules of
  * tests/models/checkpoint_model.py and docs/DURABILITY.md 7. psd/checkpoint/beside.h is one task's side of a load.
  *
- * The directory decides when all tasks of its job have reported what they have (their list), and some of them wait.
- *   - No container is in use: all tasks load the newest checkpoint that is decided, whole and not barred.
- *   - Containers are in use: the tasks that wait load that checkpoint. With `recover` partial, the other tasks keep what they
- *     have. With `recover` cut, and always for synchronous rounds, all tasks load, and each container is rolled back to the
- *     checkpoint on all of them. If a task that does not wait cannot load, the tasks that wait load alone.
- *   - A container of which no task lacks a part is left alone. A task that is new since the checkpoint begins empty.
+ * The directory decides once all tasks of its job have reported which containers they have.
+ *   - No container is in use: all tasks load the newest checkpoint. loader_choice.c says when an older one is loaded instead.
+ *   - Containers are in use: the tasks that wait to begin load the newest checkpoint; the other tasks keep their values. But if a
+ *     task that waits has lost its part of a container that has `recover` cut, or is trained in synchronous rounds, all tasks
+ *     load, and this container is rolled back on all of them.
+ *   - A task that wrote no part of the checkpoint, because it is new in the job, begins empty.
  *   - Parts of tasks that have left the job are loaded by tasks that have a copy (loader_held.c); then all tasks are rolled back.
- *   - At a start, a checkpoint with a part that no task has is not replaced by an older one (loader_choice.c).
  *
  * A client's CHECKPOINT_RESTORE (loader_ask.c) rolls each container of a checkpoint back to it on all tasks, whatever is in use.
  * The values may be distributed anew over all tasks (psd/store/deal.h).
  *
- * Values have moved if the task that uses them has not written them, or if they are of an older checkpoint than the newest. Moved
- * values are saved at once. Until that checkpoint is decided the phase is SEALING; each task remembers psd_store.moved, and
- * reports it to the next directory process. If a task loses moved values, all tasks go back to the newest checkpoint
- * (loader_held.c). */
+ * Values have moved if the newest checkpoint does not have them in the part of the task that uses them: another task wrote them,
+ * or an older checkpoint was loaded. Until a new checkpoint has them, the phase is SEALING. Each task remembers up to which
+ * checkpoint its values have moved (psd_store.moved), and reports the number to a directory that has restarted. If a task loses
+ * moved values, all tasks go back to the newest checkpoint (loader_held.c). */
 #ifndef PSD_CHECKPOINT_LOADER_H
 #define PSD_CHECKPOINT_LOADER_H
 
@@ -32,10 +31,10 @@ struct psd_checkpoint;
 /* What the directory does about a load. loader.c has the table of transitions. */
 enum psd_loader_phase {
     PSD_LOADER_IDLE,     /* no load is needed or under way */
-    PSD_LOADER_SEALING,  /* the load is over and has moved values (psd_loader_moves()): a new checkpoint must save them */
+    PSD_LOADER_SEALING,  /* the load is over, and no checkpoint has yet the values that it has moved (psd_loader_moves()) */
     PSD_LOADER_DUE,      /* a load may be needed; the decision waits for resets and saves under way, and for missing tasks */
     PSD_LOADER_CHOOSING, /* the directory looks at the names of all variables, slice by slice, and then chooses a checkpoint */
-    /* all tasks are to begin empty: first the disk notes which checkpoints must not be loaded later. The next phase is DUE */
+    /* a start of all tasks: first the disk notes up to which checkpoint none must be loaded later. The next phase is DUE */
     PSD_LOADER_NOTING,
     PSD_LOADER_LOADING, /* tasks that take part read and verify their parts */
     PSD_LOADER_PLACING, /* tasks that take part put what they have loaded into use, and report again what they have */
@@ -55,7 +54,7 @@ enum psd_loader_from {
 /* Whether a task takes part in LOADING (it loads) or PLACING (it puts into use what it has loaded), and has finished. */
 enum psd_loader_duty { PSD_DUTY_NONE, PSD_DUTY_OPEN, PSD_DUTY_DONE };
 
-/* A part of a checkpoint that a task offers to load in place of its writer, whose directory is on the disk of this task too. */
+/* A task's offer to load a part of a checkpoint that another task wrote: the offering task's disk has the writer's directory. */
 struct psd_loader_offer {
     uint64_t number;
     uint32_t writer; /* 1 + index of the task that wrote the part */
@@ -76,7 +75,7 @@ struct psd_loader_parts {
 struct psd_loader_peer {
     struct psd_loader_offer *offers;
     size_t offer_count, offer_capacity;
-    uint64_t moved; /* the psd_store.moved that the task has reported; 0 for the directory, which does not report to itself */
+    uint64_t moved; /* reported psd_store.moved: its parts of checkpoints up to this one do not fit its values; directory: 0 */
     struct psd_containers held;   /* containers that the task uses and that are not empty */
     struct psd_containers loaded; /* containers that the task has loaded into memory and does not use yet */
     /* the report that is being received says that the task waits for the directory; psd_peer.waits is set at its end */
@@ -95,16 +94,16 @@ struct psd_loader {
     uint64_t number; /* number of the checkpoint; 0: none */
     uint64_t start;  /* random number of this load; answers to the orders of earlier loads are ignored */
     uint64_t begun_ms;
-    /* psd_loader_moved_most() when the load began: up to this checkpoint, some values were not saved by their present tasks */
+    /* psd_loader_moved_most() when the load began: checkpoints up to this one do not fit the values that tasks used then */
     uint64_t moved;
     struct psi_err why; /* why a task cannot load; PS_OK: none has failed. RESOURCE_EXHAUSTED, UNAVAILABLE: a retry may succeed */
     /* facts from earlier loads */
-    /* while psd_task.refused is set: result of settings_of() at the refusal. When it changes, a load is tried again */
+    /* result of settings_of() when the last load was refused (psd_task.refused); with another result a load is tried again */
     int64_t refused_by;
     char why_refused[512]; /* holds the text to which psd_task.refused points */
-    /* values in use are torn (psd_plan_facts.torn), and no checkpoint on disk can replace them */
+    /* values in use do not fit together (psd_plan_facts.torn), and no checkpoint on disk can replace them */
     bool torn_stays;
-    uint64_t behind; /* newest checkpoint that the log has named as missing at the directory, though a task has it; 0: none */
+    uint64_t behind; /* newest checkpoint of which the log has said that a task has it and the directory lacks it; 0: none */
     /* CHECKPOINT_RESTORE */
     struct psi_list asking;         /* struct psd_need */
     ps_v1_SavedNameItem asked;      /* the checkpoint that clients ask for; number 0: no client asks */
@@ -135,7 +134,7 @@ static inline bool psd_loader_is_on(const struct psd_loader *s)
 {
     return s->phase >= PSD_LOADER_LOADING;
 }
-/** True if values have moved: another task uses them now than the one that saved them in this load's checkpoint (loader_held.c).
+/** True if values have moved since this load's checkpoint: some task's part of it does not fit the task's values (loader_held.c).
  * Then the load replaces the containers of these values (psd_loader_is_moved()) on all tasks. */
 static inline bool psd_loader_strays(const struct psd_loader *s)
 {
@@ -222,7 +221,7 @@ void psd_loader_made(struct psd_task *t, const struct psd_peer *p, const char *c
 void psd_loader_by_rounds(struct psd_task *t, const char *container);
 /** Find the container in the report of a task that serves (does not wait for the directory). NULL: no such task has it. */
 const struct psd_containers_entry *psd_loader_living(const struct psd_task *t, const char *container);
-/** True if the container is torn: of one load, one task uses its content of the container, and another has only loaded it. */
+/** True if the container is torn: one task uses what a load has brought of it, and another has loaded its part only. */
 bool psd_loader_is_torn(const struct psd_task *t, const char *container);
 bool psd_loader_any_torn(const struct psd_task *t);
 /** True if all tasks must have the container's values of one instant: the setting `recover` is `cut` for the container, or
@@ -266,12 +265,13 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
 /* ---- loader_place.c ---- */
 /** Forget the names of p's variables in these containers, which the next report of p will list again. */
 void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *of);
-/** Record in the directory the names of this task's variables that it lacks. True: it lacks none now. */
+/** On the directory task: enter the names of its own variables that are missing in the directory. A variable whose name the
+ * directory has at another task is dropped; variables of sessions are skipped. False: no memory for some name; call again. */
 bool psd_loader_name_own(struct psd_task *t);
 
-/* ---- loader_held.c: values that have moved: other tasks use them now than those that saved them ---- */
-/** The newest checkpoint in which some value is in the part of another task than the one that uses the value now: the highest
- * psd_store.moved of all tasks. 0: no checkpoint. */
+/* ---- loader_held.c: values that have moved ---- */
+/** The highest psd_store.moved of all tasks: in checkpoints up to this number, some task's part does not fit the values that the
+ * task uses now. 0: no value has moved. */
 uint64_t psd_loader_moved_most(const struct psd_task *t);
 /** True if values of the container may be on other tasks than in checkpoint `number`: a task says so, or no task uses it. */
 bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number);
@@ -283,16 +283,16 @@ bool psd_loader_is_sealed(const struct psd_task *t);
 bool psd_loader_is_strayed(const struct psd_task *t);
 
 /* ---- loader_choice.c ---- */
-/** Checkpoints up to this number are of another model, because they existed when all tasks began empty (restore = none): while a
- * container is in use, none of them is loaded. 0: no bound. The directory's disk has the bound, as the bar of container "". */
+/** Checkpoints up to this number existed when all tasks began empty (restore = none), so they are of another model: while a
+ * container is in use, loader_choice.c passes them over. 0: no bound. The directory's disk has it as the bar of container "". */
 static inline uint64_t psd_loader_anew(const struct psd_task *t)
 {
     const struct psd_bar *bar = psd_bars_find(t, "");
     return bar == NULL ? 0 : bar->number;
 }
-/** Call before all tasks begin empty: writes the bound psd_loader_anew() to disk as `number`, for a later directory. True: the
- * disk has the bound, or has no manifest and needs no bound. False with *out_st PS_OK: the bound is being written;
- * psd_loader_noted() is called when the write ends or fails. False with RESOURCE_EXHAUSTED: psd_loader_noted() is not called. */
+/** Call before a start of all tasks: writes the bound psd_loader_anew() to disk as `number` (0: no bound), for a later directory.
+ * True: the disk has the bound, or needs none because it has no manifest. False with *out_st PS_OK: the bound is being written,
+ * and psd_loader_noted() tells the end. False with RESOURCE_EXHAUSTED: psd_loader_noted() is not called. */
 bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st);
 /** True if c can be loaded: it is not known to be damaged, no part is missing, and each task that loads wrote a part of c or may
  * begin without one. */

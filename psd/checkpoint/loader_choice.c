@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which checkpoint tasks begin with, or why they do not begin.
  *
- * Happy path: the newest checkpoint is chosen of which all parts that are to be loaded are there. Failure: with `restore` auto a
- * checkpoint that is known to be damaged is passed over. One that only lacks a part is not passed over while no task uses a
- * container, because people may put lost files back. Tasks do not begin empty if all checkpoints are damaged, if other tasks have
- * checkpoints that the directory's disk does not know, or if a disk cannot be read. With `restore` none all tasks begin empty. */
+ * Happy path: the newest checkpoint is chosen; some task has each part that is to be loaded. Failure: with `restore` auto
+ * a damaged checkpoint is passed over. A checkpoint that lacks a part is passed over only if a task uses a container; otherwise
+ * no task begins, because people may put the lost files back. No task begins empty if all checkpoints are damaged, if other tasks
+ * have checkpoints that the directory's disk lacks, or if a disk cannot be read. With `restore` none tasks begin empty. */
 #include "saver.h"
 #include "loader.h"
 
@@ -53,10 +53,8 @@ bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st
     return false;
 }
 
-/* Find the newest checkpoint that `restore` allows and that can be loaded. NULL: there is none, or it is older than a checkpoint
- * that
- *   - cannot be loaded, if `restore` is latest;
- *   - lacks a part, but is not damaged, if no container is in use.
+/* Find the newest checkpoint that `restore` allows and that can be loaded. NULL: there is none, or a newer one must not be passed
+ * over. With `restore` latest none is passed over; at a start, none that lacks a part and is not damaged.
  * *out_other: the newest undamaged checkpoint that lacks a part, if newer than all that can be loaded; otherwise NULL.
  * *out_older: number of the newest checkpoint that can be loaded; 0: there is none. */
 static const struct psd_checkpoint *newest(const struct psd_task *t, const struct psd_checkpoint **out_other, uint64_t *out_older)
@@ -119,7 +117,7 @@ static bool say_unknown(const struct psd_task *t, uint64_t number, const char *w
     return true;
 }
 
-/* True if another task has a part of a checkpoint that the directory does not know: the directory's disk lacks files. */
+/* True if the directory has no checkpoint, but another task has a part of one, or this disk has another task's part. */
 static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each task has when a load is decided: the containers that it has reported, and those created since; and whether its values
- * are those of its part of the newest checkpoint. The directory may know a million names, so it goes through them in slices
- * before it decides. A container created meanwhile is noted at its creation. Failure: without memory no load is decided.
+/* What each task has when a load is decided: containers, values that have moved, and parts of checkpoints.
  *
- * Values have moved if no checkpoint has them in the part of the task that uses them: they were distributed anew over all tasks,
- * or loaded by another task than their writer, or come from an older checkpoint than the newest. Such a task's values differ from
- * its parts of all checkpoints up to a number, which it reports (psd_store.moved). If a task reports a lower number than the
- * others, it has lost its share of these values. Each task also reports such a number for each container: a container that was
- * left out of a restore still fits the newest checkpoint, and is not rolled back with the restored ones.
+ * Containers: each task has reported its own. To find those created since, the directory goes through the names of all variables,
+ * in slices, because there may be a million. Failure: without memory no load is decided.
  *
- * A part of a checkpoint is loaded by its writer, if that is a task of the job and has the part; otherwise by one of the tasks
- * that offer to load it, because the writer's directory is on their disk too (docs/DURABILITY.md §8). Tasks that offer the same
- * parts share them out by the writers' indexes. The choice depends on the tasks' reports alone. */
+ * Values have moved if the newest checkpoint does not have them in the part of the task that uses them: they were distributed
+ * anew over all tasks, or loaded by another task than their writer, or loaded from an older checkpoint. Each task reports up to
+ * which checkpoint its values have moved (psd_store.moved). A task that reports less than the others has lost moved values. Each
+ * container has such a number too, so that a container that was left out of a restore is not rolled back with the others.
+ *
+ * Parts: a part is loaded by the task that wrote it, if this task is in the job and has the part. Otherwise a task loads it whose
+ * disk has a copy of the writer's directory (docs/DURABILITY.md §8); of several such tasks the writer's index chooses one. */
 #include "saver.h"
 #include "loader.h"
 
@@ -115,8 +114,8 @@ ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err)
     return st;
 }
 
-/* Note in psd_loader_peer.held of the task that has variable n that the task has n's container. If rounds may have made n's
- * value, add the container to psd_loader.by_rounds. */
+/* Note that the task with variable n has n's container (psd_loader_peer.held). If rounds may have made n's value, add the
+ * container to psd_loader.by_rounds. */
 static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct psi_err *err)
 {
     const struct psd_peer *p = &t->peers[n->owner];
@@ -205,7 +204,7 @@ static bool is_placed_by(const struct psd_task *t, const char *container, uint64
 
 bool psd_loader_is_torn(const struct psd_task *t, const char *container)
 {
-    /* `next` at the last call of is_placed_by(); tasks with an equal `next` need no call of their own */
+    /* `next` of the last task that was examined; tasks with an equal `next` are skipped */
     uint64_t looked_for = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_containers_entry *h = psd_containers_find(&t->loader->peers[i].held, container);
@@ -219,7 +218,7 @@ bool psd_loader_is_torn(const struct psd_task *t, const char *container)
     return false;
 }
 
-/* True if the task at `peer` is the first that has loaded a part of the container, so that psd_loader_any_torn() examines it. */
+/* True if no task before index `peer` has loaded a part of the container. So psd_loader_any_torn() examines a container once. */
 static bool is_first_to_load(const struct psd_task *t, uint32_t peer, const char *container)
 {
     for (uint32_t i = 0; i < peer; i++) {
@@ -266,7 +265,7 @@ bool psd_loader_any_torn(const struct psd_task *t)
 
 /* ---- values that have moved ---- */
 
-/* psd_store.moved of p: up to this checkpoint, other tasks have saved some of p's values. 0: none, or p is of another job. */
+/* psd_store.moved of p: p's parts of checkpoints up to this number do not fit p's values. 0: all fit, or p is of another job. */
 static uint64_t moved_on(const struct psd_task *t, const struct psd_peer *p)
 {
     return !p->own_job ? 0 : p->self ? t->store.moved : t->loader->peers[p->index].moved;
@@ -465,8 +464,8 @@ static bool is_adopting(const struct psd_loader *s)
     return s->from == PSD_LOADER_FROM_OTHERS || psd_loader_strays(s);
 }
 
-/* True if all tasks must load c: a task that waits has a part of c with values of a container that others use and that must be of
- * one instant on all tasks. If the manifest does not say which containers a part has, any container counts. */
+/* True if a task that waits has lost values of a container that other tasks use, and all tasks must have values of one instant of
+ * this container: then all must load c. A part whose containers the manifest does not name counts as one with such values. */
 static bool lacks_together(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
@@ -510,7 +509,7 @@ bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c
     return missing;
 }
 
-/* The number of tasks of the job before peer index `end`. So the job's tasks are numbered from 0 on, for psd_deal.place. */
+/* The number of tasks of the job with a peer index below `end`: for peer `end` this is its psd_deal.place, counted from 0. */
 static uint32_t job_tasks(const struct psd_task *t, uint32_t end)
 {
     uint32_t count = 0;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PLACING: the tasks put the containers that they have loaded into use.
+/* PLACING: the tasks put the containers that they have loaded into use ("place" them).
  *
  * Happy path: all tasks that take part have loaded. psd_plan_goes_back() and psd_plan_places() say for each container and task
- * whether the task places it, which means: puts it into use. TASK_PLACE tells the tasks. The load is over when each other task
- * has reported again, and this task's own variables have names. If no checkpoint is loaded, TASK_PLACE tells tasks to begin
- * empty, or why they do not begin. Failure: no memory; the checkpoint was deleted meanwhile; or a container has to go back on all
- * tasks, and a task that has some of it did not load. In these cases nothing has changed, and the load is tried again later.
+ * whether the task places it. TASK_PLACE tells the tasks. The directory forgets the names in these containers, until the task
+ * reports them again. The load is over when all tasks have reported. The directory's own task sends no report: its variables get
+ * their names at once. If no checkpoint is loaded, TASK_PLACE tells tasks to begin empty, or why they do not begin.
  *
- * When a task puts containers into use, the directory forgets the names in these containers; the task's next report has them
- * again. The directory's own task sends no report: its variables are named at once. Without memory for a name the directory tries
- * again at each tick; the load is not over before, so that no client creates the variable a second time. */
+ * Failure: no memory; the checkpoint was deleted meanwhile; or a container has to go back on all tasks, and a task that has some
+ * of it did not load. In these cases nothing has changed, and the load is tried again later. If memory for the name of an own
+ * variable is missing, the directory tries again at each tick, and the load is not over: else clients could create it again. */
 #include "saver.h"
 #include "loader.h"
 
@@ -97,7 +96,7 @@ void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p)
     if (psd_loader_is_asked(s)) {
         psd_loader_ask_over(t, NULL);
     }
-    /* all tasks use what a client asked for, a checkpoint that the bound psd_loader_anew() forbids: the bound is removed */
+    /* a client or `restore` has named a checkpoint that the bound psd_loader_anew() forbids. It is in use: remove the bound */
     if (!some && s->number != 0 && s->number <= psd_loader_anew(t)) {
         PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
     }
@@ -310,7 +309,7 @@ static void say_placed(struct psd_task *t, const struct psd_containers *all, con
         if (all->of[i].cut) {
             psd_names_add(&containers, "%s", container);
             cut = true;
-        } else if (is_lacked(t, container)) { /* a task that came back gets its part; other containers stay as they are */
+        } else if (is_lacked(t, container)) { /* tasks that came back get their parts; other tasks keep theirs */
             psd_names_add(&containers, "%s", container);
             psd_names_add(&partly, "%s", container);
             part = true;

@@ -11,7 +11,7 @@ enum psd_load_reason {
     PSD_LOAD_NONE,   /* no task loads: tasks that wait begin empty or are refused; other tasks free what they have loaded */
     PSD_LOAD_START,  /* no task uses a container: all tasks load */
     PSD_LOAD_MENDS,  /* the values in use do not fit together (psd_plan_facts.torn): all tasks load */
-    PSD_LOAD_RETURN, /* some tasks still have containers; the tasks that wait have lost theirs, and load */
+    PSD_LOAD_RETURN, /* some tasks use containers; those that wait have lost theirs: they load, or all (psd_plan_is_of_all()) */
     PSD_LOAD_ASKED   /* a client asked for the checkpoint: all tasks load, whatever they have */
 };
 
@@ -36,13 +36,13 @@ struct psd_plan psd_plan_start(const struct psd_plan_facts *f);
 
 /* A container of which some task has loaded a part. */
 struct psd_plan_container {
-    bool asked; /* CHECKPOINT_RESTORE asks for the container */
-    bool total; /* no task uses the container */
-    bool torn; /* psd_loader_is_torn(): of one load, one task uses its content of the container, and another has only loaded it */
+    bool asked;  /* CHECKPOINT_RESTORE asks for the container */
+    bool total;  /* no task uses the container */
+    bool torn;   /* one task uses what a load has brought of it, and another has only loaded its part (psd_loader_is_torn()) */
     bool strays; /* values of the container are on other tasks now than when the checkpoint was made (psd_loader_strays()) */
     bool lacked; /* a task that waits has lost the container, and has loaded a part of it */
     bool lives;  /* a task that does not wait uses the container */
-    /* all must have values of one instant: by `recover`, because of rounds, or as tasks load others' parts */
+    /* all tasks must have values of one instant: by `recover`, because of rounds, or because tasks load parts of others */
     bool together;
 };
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints at the directory: see saver.h.
+/* How the directory makes a checkpoint: see saver.h.
  *
- * Happy path, by phase. LOOKING: all tasks of the job are connected and no group is between two rounds; TASK_SAVED asks all tasks
- * whether the newest checkpoint has all that they have. If so, that checkpoint is the answer to the clients that asked. CUTTING:
- * TASK_CUT tells all tasks in one event, this task last, to save; each answers with its files. DECIDING: the manifest goes to
- * this task's disk, which decides the checkpoint. TELLING: TASK_MANIFEST goes to the others. When all have answered, the
- * checkpoint is saved, and older ones may be dropped (TASK_DROP).
+ * Happy path, by phase:
+ *   - LOOKING: TASK_SAVED asks all tasks whether the newest whole checkpoint has all that they have. If so, no new one is made.
+ *   - CUTTING: TASK_CUT tells all tasks in one event to save. Each task answers with the sizes and CRCs of its files.
+ *   - DECIDING: the manifest, which lists all files, is written to this task's disk. From then on the checkpoint counts.
+ *   - TELLING: TASK_MANIFEST sends the manifest to the other tasks. When all have it, the checkpoint is saved.
  *
- * Failure. A task is lost, its disk fails, or a container is reset, before the manifest is on its way to this disk: the attempt
- * ends, TASK_DROP tells all tasks to remove their parts, and the next attempt has another number. A task is lost later: it gets
- * the manifest when it reports its parts; if it reports without this part, the checkpoint is dropped and the attempt has failed.
- * A task reports a part without a manifest: it gets the manifest if the directory has it, else TASK_DROP. A whole checkpoint of
- * which this directory has never heard is left alone. A task whose disk does not take the manifest is sent it again. */
+ * Failure:
+ *   - A task is lost or a container is reset in CUTTING, or a disk fails before TELLING: TASK_DROP has all parts removed.
+ *   - A task is lost later: it gets the manifest when it reports its part. If it has lost the part, the attempt has failed.
+ *   - A task reports a part without manifest: it gets the manifest, or TASK_DROP if the directory has none either.
+ *   - A task's disk does not take the manifest: the manifest is sent again. */
 #include "saver.h"
 #include "loader.h"
 
@@ -246,7 +246,7 @@ static void manifest_read(struct psd_task *t, void *ctx, ps_status st, size_t by
     read_next(t);
 }
 
-/* Read the next checkpoint's manifest, in the order of numbers. After the last one checkpoints can be made and loaded. */
+/* Read the next checkpoint's manifest, in the order of numbers. After the last one call ready(). */
 static void read_next(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;

@@ -45,7 +45,7 @@ struct psd_checkpoint {
     struct psi_list link;
     ps_v1_SaveItem what;
     struct psi_buf manifest;
-    char bad[PSD_BAD_BYTES]; /* why the checkpoint cannot be loaded; "": no load of it has failed (loader.h) */
+    char bad[PSD_BAD_BYTES]; /* why a load of it has failed; "": none has since psd_saver_look_again() */
 };
 
 struct psd_saver_peer {
@@ -59,7 +59,7 @@ struct psd_saver_peer {
     size_t listed_count, listed_capacity;
 };
 
-/* What the checkpoint being made says of a container: on all tasks (peer PSD_NO_PEER), or on one that has or deleted values. */
+/* What the checkpoint being made says of a container: on all tasks (peer PSD_NO_PEER), or on the task with index `peer`. */
 struct psd_saver_part {
     uint32_t peer;
     uint32_t notes;   /* enum ps_file_notes */
@@ -83,7 +83,7 @@ struct psd_saver {
     uint32_t known_count;
     uint64_t first, last;         /* lowest and highest checkpoint number that was ever in `known`; 0: `known` was always empty */
     uint64_t found;               /* highest checkpoint number that was on the directory's disk when the disk was read */
-    uint64_t highest;             /* highest checkpoint number that a task has reported */
+    uint64_t highest;             /* highest checkpoint number that a task has reported, or that an attempt has got */
     struct psd_saver_peer *peers; /* [peer_count], by peer index */
     enum psd_saver_names names;
     uint64_t names_cursor; /* position of psd_saver_check_names() in its walk over the names of all variables */
@@ -197,7 +197,7 @@ uint32_t psd_saver_parts_there(const struct psd_task *t, const struct psd_checkp
 uint64_t psd_saver_newest(const struct psd_task *t);
 /** Like psd_saver_newest(), but parts that tasks may still report do not count as missing: the newest that may be whole. */
 uint64_t psd_saver_newest_maybe(const struct psd_task *t);
-/** True if, as far as the directory knows, some task has content that is not in checkpoint psd_saver_newest(). */
+/** True if, as far as the directory knows, some task has content that is not in checkpoint psd_saver_newest_maybe(). */
 bool psd_saver_have_news(const struct psd_task *t);
 
 /* ---- saver_when.c ---- */
@@ -208,7 +208,7 @@ static inline void psd_saver_wants(struct psd_saver *s, enum psd_saver_want want
 }
 /** Ask for a checkpoint as soon as possible, even if nothing is new, for example after a load has put values on other tasks. */
 void psd_saver_force(struct psd_task *t);
-/** Record, for people, that attempt `number` has failed with err; 0: no attempt could be begun. */
+/** Note, for answers to clients, that attempt `number` has failed with err; 0: no attempt could be begun. */
 void psd_saver_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
 /** Call when an attempt has failed. If it was the last checkpoint of tasks that end, psd_saver_lost_text() tells the failure. */
 void psd_saver_note_failed(struct psd_task *t);
@@ -259,7 +259,8 @@ void psd_saver_attempt(struct psd_task *t);
  * new. NOT_FOUND: it began empty although its disk has a part of the checkpoint: that counts as something new only if a client
  * has asked. Other errors: it has something new. */
 void psd_saver_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err);
-/** Call when the connection to a task is lost in LOOKING. err: why, for psd_saver_failed(). */
+/** Call when the connection to a task is lost while tasks are asked for news (PSD_SAVER_LOOKING): ends the asking. Requests wait;
+ * all tasks are asked again for them later. err: why; it is reported as a failure if a client waits or something is not saved. */
 void psd_saver_look_lost(struct psd_task *t, const struct psi_err *err);
 
 /* ---- saver_known.c ---- */
@@ -302,7 +303,7 @@ void psd_saver_parts_free(struct psd_saver *s);
 uint64_t psd_saver_bytes(const struct psd_saver *s);
 /** Note a bar that a task has reported: checkpoints up to its number must not bring a container back. RESOURCE_EXHAUSTED. */
 ps_status psd_saver_take_bar(struct psd_task *t, const ps_v1_ListItem *item, struct psi_err *err) PSI_MUST;
-/** Free psd_saver.bars, and psd_saver.resets, which wait until the directory's disk has noted their bar. */
+/** Free psd_saver.bars and psd_saver.resets. */
 void psd_saver_bars_free(struct psd_saver *s);
 
 #endif

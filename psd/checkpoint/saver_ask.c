@@ -9,8 +9,8 @@
  * manifest: they are no checkpoint, and the same request removes them. A task that is not connected keeps its part until the
  * checkpoint is deleted again, or is older than all others.
  *
- * Failure: there is no such checkpoint; it is being made or restored; without `force`, it is the newest whole one or may be of
- * another cluster; the disk does not remove it, and it stays as it was. */
+ * Failure of CHECKPOINT_DELETE: there is no such checkpoint; it is being made or restored; without `force`, it is the newest
+ * whole one or may be of another cluster; the disk does not remove its files. */
 #include "saver.h"
 #include "loader.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checkpoints of which the directory has a manifest: what tasks have of them, which is the newest whole one, whether a task
- * has something newer, which ones are kept, and how much of one is written or loaded.
+/* The checkpoints of which the directory has a manifest: which parts the tasks have, which checkpoint is the newest whole one,
+ * whether a task has something newer, which checkpoints are kept, and how much of one is written or loaded.
  *
  * Kept are the newest max_to_keep whole checkpoints that differ, the last one of each span of keep_checkpoint_every_hours, and
- * those that a load reads or `restore` names. A duplicate has the same content as a newer whole checkpoint; it is kept only while
- * fewer than max_to_keep differ. Incomplete and damaged checkpoints do not count, so the newest whole one is kept while a new
- * one is made. When a disk is full, checkpoints older than the newest whole one are dropped one by one: duplicates first, the
- * last one of each span at the end. With max_to_keep 0 all are kept, also on a full disk. Failure: none; a task whose disk does
- * not remove a checkpoint is told again. */
+ * those that a load reads or `restore` names. A duplicate (a newer whole checkpoint has the same content) is kept only while
+ * fewer than max_to_keep differ.
+ *
+ * When a disk is full, checkpoints older than the newest whole one are dropped one by one: duplicates first, the last one of each
+ * span at the end. With max_to_keep 0 all are kept, even then. Failure: a task that does not remove its part is told again. */
 #include "saver.h"
 #include "loader.h"
 
@@ -60,8 +60,7 @@ void psd_saver_spoil(struct psd_checkpoint *c, const struct psi_err *why)
     }
 }
 
-/* True if p has its own part of the checkpoint, whole. The directory always has: it knows only checkpoints whose manifest is on
- * its disk. */
+/* True if p has its own part of the checkpoint, whole. Always true for the directory, whose disk has the manifest. */
 static bool is_whole_at(const struct psd_task *t, const struct psd_peer *p, uint64_t number)
 {
     const struct psd_saver_listed *l = psd_saver_listed_of(&t->saver->peers[p->index], number);
@@ -172,7 +171,7 @@ static bool is_duplicate(const struct psd_task *t, const struct psd_checkpoint *
     return false;
 }
 
-/* `most` less the number of whole checkpoints that are no duplicates: so many duplicates may be kept. */
+/* How many duplicates may be kept: `most` less the number of whole checkpoints that are no duplicates. */
 static uint32_t spare_places(const struct psd_task *t, uint32_t most)
 {
     struct psi_list *it = NULL;

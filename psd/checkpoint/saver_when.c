@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When the directory begins a checkpoint. Also steps of an attempt: tell tasks, note which tasks are done, note a failure.
  *
- * A checkpoint is made every checkpoint_seconds or checkpoint_steps, once when the model is ready, when a client asks, and when
- * the job or all tasks end. First the tasks are asked whether the newest whole checkpoint has all that they have (TASK_SAVED,
- * DURABILITY 6.9). If so, that checkpoint is the answer to the clients that asked, and none is made. TASK_SAVED goes out after
- * the clients' requests came in, so a task sees whatever was done before them. The question is left out if the attempt is forced,
- * or if a client asks and no checkpoint is whole.
+ * A checkpoint is made every checkpoint_seconds or checkpoint_steps, when the model is complete for the first time, when a client
+ * asks, and when tasks are to end. First all tasks are asked whether the newest whole checkpoint has all that they have
+ * (TASK_SAVED, DURABILITY 6.9). If so, none is made, and the clients that asked are answered with the newest one. The tasks are
+ * not asked if an attempt is forced (psd_saver_force()), or if a client asks and no checkpoint is whole.
  *
- * Failure. An attempt that is not possible now begins when it is possible; the last checkpoint, of tasks that end, waits at most
- * a second for that. An attempt that is not possible before somebody acts is given up, and the log says so once. A task is lost
- * while the tasks are asked: if a client has asked for a checkpoint, they are asked again when all are connected. No memory to
- * ask a task: its connection closes. */
+ * Failure:
+ *   - A checkpoint cannot be made now, for example because a task is away: it is tried again until it can be made. When tasks are
+ *     to end, it is tried for a second.
+ *   - It cannot be made before a person acts, for example because a task has no disk: it is given up, and the log says so once.
+ *   - A task is lost while the tasks are asked: for clients that wait, all tasks are asked again when all are connected. */
 #include "saver.h"
 #include "loader.h"
 
@@ -195,7 +195,7 @@ static void look_for_news(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
     s->want = PSD_SAVER_NOT_WANTED;
-    if (!t->draining) { /* a directory that is to end makes a checkpoint only for itself: waiting clients get no answer */
+    if (!t->draining) { /* a directory that is to end asks for its own last checkpoint only: requests stay in `asked` */
         psi_list_move_all(&s->served, &s->asked);
     }
     psd_saver_move(s, PSD_SAVER_LOOKING);
@@ -304,7 +304,7 @@ void psd_saver_turn(struct psd_task *t)
     if (st == PS_OK && s->names == PSD_SAVER_NAMES_OPEN) {
         s->names = PSD_SAVER_NAMES_GO_ON;
     } else if (st == PS_OK) {
-        /* a client asks, and no checkpoint is whole: so none can be the answer, and tasks need not be asked for news */
+        /* a client asks, and no whole checkpoint could be the answer: make one without asking the tasks whether they have news */
         bool first = !t->draining && !psi_list_empty(&s->asked) && psd_saver_newest(t) == 0;
         s->warned = false;
         (s->want == PSD_SAVER_ANYWAY || first ? psd_saver_attempt : look_for_news)(t);
@@ -377,7 +377,7 @@ const char *psd_saver_lost_text(const struct psd_task *t)
     return s->last_failed ? s->failed_ms != 0 ? s->failed : "a round, or a reset, was not over" : NULL;
 }
 
-/* Note the highest global step of each container that sessions have reported. True: a session has sealed (completed) a model. */
+/* Note the highest global step that sessions have reported for each container. True: a session has sealed (completed) a model. */
 static bool look_at_steps(struct psd_task *t)
 {
     uint64_t cursor = 0;
@@ -416,8 +416,8 @@ void psd_saver_last(struct psd_task *t)
     }
 }
 
-/* True if something is new, and a checkpoint is due by time, by steps, or as the first of this directory process. The first one
- * waits until a client has sealed (completed) the model; without an older checkpoint, any global step is enough. */
+/* True if something is new, and a checkpoint is due by time, by steps, or as the first of this directory process: as soon as a
+ * client has sealed (completed) the model or, while there is no older checkpoint, has reported a global step. */
 static bool is_due(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A task's part in checkpoints: see shards.h.
  *
- * Happy path: when its files on disk are known, the task may send its report to the directory. TASK_CUT begins a cut, the saving
- * of the task's present state (psd_cut_begin()). Pieces of the cut become disk writes, a limited number at a time. When all are
- * written, the files are published one by one, and TASK_CUT is answered. A manifest is written by BEGIN, WRITE and PUBLISH; then
+ * Happy path: when its files on disk are known, the task may send its report to the directory. TASK_CUT begins to save the task's
+ * present state (a cut, psd_cut_begin()). Pieces of the cut become disk writes, a limited number at a time. When all are written,
+ * the files are published one by one, and TASK_CUT is answered. A manifest is written by BEGIN, WRITE and PUBLISH; then
  * TASK_MANIFEST is answered.
  *
- * Failure. A disk operation or the cut fails: the cut ends, TASK_CUT is answered with the reason, and the shard (this part) is
- * removed. The cut's memory is freed when the disk no longer reads it. If the disk or its file `bars` cannot be read, the task
- * neither saves nor loads. */
+ * Failure: if a disk operation or the cut fails, TASK_CUT is answered with the reason, and the files of the cut are removed. The
+ * cut's memory is freed when the disk no longer reads it. If the disk or its file `bars` cannot be read, the task neither saves
+ * nor loads. */
 #include "shards.h"
 
 #include "psd/base/items.h"
@@ -22,14 +22,14 @@
 #include <string.h>
 
 enum {
-    /* saving is given up after so long without a finished write, if the cut's memory is full, because pushes wait meanwhile */
+    /* ms without a finished write after which saving is given up, if the cut's memory is full: pushes wait for it meanwhile */
     FULL_MS = 3000,
     ENDS_MS = 1000, /* ms that a task which is to end waits until its last checkpoint begins */
     ENTRIES = 256,  /* entries of one LIST */
     /* writes of one checkpoint given to the disk at a time; with a BEGIN for each file this is below PSD_DISK_OPS_MAX */
     WRITES_MAX = 48,
     REMOVES_MAX = 8, /* removals given to the disk at a time */
-    /* a part names containers that have no file of values only up to this number of them, to keep manifests short */
+    /* if more containers of a part have no file of values, the part does not name these containers: manifests stay short */
     NAMED_MAX = 1024
 };
 

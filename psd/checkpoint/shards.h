@@ -72,7 +72,7 @@ struct psd_shards_pace {
     uint64_t begun_ms, at_ms; /* when the writing began; when the last tick was */
     bool serves;              /* the task served requests between the last two ticks */
     bool hurries;             /* writes are not paced, because a task is to end */
-    bool full;                /* writes are not paced: the memory for the saving was full, and is still more than half full */
+    bool full;                /* writes are not paced: the memory for the saving was nearly full, and is more than half full */
 };
 
 struct psd_shards {
@@ -165,7 +165,7 @@ void psd_shards_drain(struct psd_task *t);
 /** True if the last checkpoint, for which psd_shards_drain() asked, is made, has failed, or will not be made. */
 bool psd_shards_drained(const struct psd_task *t);
 /** True if this task would lose values by ending: this task's part of the checkpoint begun since psd_shards_drain() is not whole,
- * or the job saves by time or steps and this task has content that no checkpoint has. At the directory always false. */
+ * or the job saves by time or steps and the task has content that no checkpoint has. False at the directory or before a drain. */
 bool psd_shards_is_lost(const struct psd_task *t);
 /** True if this task has content that no checkpoint has: it has changed since checkpoint psd_shards.saved_number or since it
  * began empty, or that checkpoint is gone. Without a disk always false. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast a cut is written. The cut's walk over the store stops while WALK_MAX bytes, or half of checkpoint_memory, wait to be
- * written (psd/store/cut.c). So the writes set the pace of the whole cut.
+/* How fast a cut is written. The cut's walk over the store stops while WALK_MAX bytes, or half of checkpoint_memory if that is
+ * less, wait to be written (psd/store/cut.c). So the writes set the pace of the whole cut.
  *
  * While the task serves (it had requests about variables or queues since the last tick), the pace is slow enough to disturb
- * training little, and fast enough to finish long before the next checkpoint. There is no pace while the task does not serve,
- * while the cut's memory is nearly full, so that pushes do not wait for it, and when a task is to end. Failure: none. */
+ * training little, and fast enough to finish long before the next checkpoint. Writes are not paced while the task does not serve,
+ * when a task is to end, and while the cut's memory is nearly full, because pushes would have to wait. Failure: none. */
 #include "shards.h"
 
 #include "psd/store/cut.h"

@@ -3,7 +3,7 @@
  *
  * Happy path: the request names a file by numbers. The range is read into memory of its own (PSD_DISK_READ), and sent if the
  * connection is still open then. Failure: FAILED_PRECONDITION (this task has no usable disk), NOT_FOUND (no such file, or it was
- * removed), the disk's error, or RESOURCE_EXHAUSTED while READS_MAX reads in all, or CONN_READS_MAX of this connection go on. */
+ * removed), the disk's error, or RESOURCE_EXHAUSTED (READS_MAX reads go on, or CONN_READS_MAX of this connection). */
 #include "shards.h"
 
 #include "psd/rpc/handlers.h"

@@ -54,7 +54,7 @@ bool psd_shards_is_lost(const struct psd_task *t)
     }
     const struct psd_shard *last = s->highest == 0 ? NULL : psd_shards_find(t, s->highest);
     bool whole = last != NULL && last->manifest_bytes != 0;
-    /* this task is to end, and a checkpoint was begun since it waits for a last one (ends_ms) */
+    /* a checkpoint has begun since this task, which is to end, waits for a last one (ends_ms) */
     bool begun = s->ends_ms != 0 && (s->highest > s->ends_highest || s->ends_failed);
     bool by_itself = t->config.checkpoint_seconds != 0 || t->config.checkpoint_steps != 0;
     return (begun && !whole) || (by_itself && psd_shards_changed(t));

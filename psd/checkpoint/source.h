@@ -3,8 +3,8 @@
  *
  * This task dials the other task as a client of no job, because the other task answers such clients even while it waits for its
  * own start, and sends CHECKPOINT_READ. One piece is read at a time, in several ranges at once. psd_source_ready_fn is called
- * when a piece may be read, psd_source_done_fn when a piece has ended: UNAVAILABLE if the other task cannot be reached, is lost,
- * or has refused reads for the time of a lease. BEATs keep the connection alive during a slow read. */
+ * when a piece may be read, psd_source_done_fn when a piece is read or has failed. UNAVAILABLE: the other task cannot be reached,
+ * is lost, or has refused reads for the time of a lease. BEATs keep the connection alive during a slow read. */
 #ifndef PSD_RPC_SOURCE_H
 #define PSD_RPC_SOURCE_H
 

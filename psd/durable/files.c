@@ -2,8 +2,8 @@
 /* Keeps each file whole or absent, whenever the power fails (files.h).
  *
  * Happy path of a file: BEGIN makes the checkpoint's directory and the file NAME.tmp; WRITE calls pwrite; PUBLISH syncs the
- * file, renames it to NAME, and syncs the checkpoint's directory and the directory above, whose entry for it may be new. LIST and
- * READ then find the file. REMOVE renames the checkpoint's directory to NUMBER.tmp, syncs the directory above, and only then
+ * file, renames it to NAME, and syncs the checkpoint's directory and, as that may be new, the directory above. LIST and READ
+ * then find the file. REMOVE renames the checkpoint's directory to NUMBER.tmp, syncs the directory above, and only then
  * removes the files, so that no checkpoint ever has half of its files. Failure modes: any failed call ends the operation, and the
  * file stays failed (psd/disk.h). A failed fsync is not repeated: the system drops what it could not write, and lets the next
  * fsync succeed. Leftovers end in .tmp and are removed at the next open. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A container that is reset may have a million variables: they are dropped in slices, between which other requests are served.
  *
- * Happy path: psd_emptying_begin() -> the rounds of the container and all operations in progress on its variables end; requests
- * find no variable of the container any more (psd_container.emptying), and creations are refused -> psd_emptying_work() drops
- * some variables in each turn of the shell's loop -> the container gets another incarnation number -> `done` is called, and
- * creations are accepted again. So the reset takes effect in one event, and only the memory is freed later. A checkpoint that is
- * being written has the variables as they were; no new one begins before the container is empty. Failure: without memory for a
- * struct psd_emptying the container is emptied at once. A second reset before the container is empty ends with the first. */
+ * Happy path: psd_emptying_begin() ends the rounds of the container and all operations in progress on its variables. From now on
+ * requests find no variable of the container (psd_container.emptying), and creations are refused. psd_emptying_work() drops some
+ * variables in each turn of the shell's loop. At the end the container gets another incarnation number, `done` is called, and
+ * creations are accepted again. So the reset takes effect in one event, and only the memory is freed later. No checkpoint begins
+ * before the container is empty. Failure: without memory for a struct psd_emptying the container is emptied at once. A second
+ * reset before the container is empty ends with the first. */
 #include "owner.h"
 
 #include "psd/rounds/rounds.h"

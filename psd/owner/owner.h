@@ -25,7 +25,7 @@ void psd_emptying_begin(struct psd_task *t, const char *container, psd_emptied_f
 bool psd_emptying_has_work(const struct psd_task *t);
 /** Drop the next psd_task_config.reset_slice_names variables of the container that was reset first. */
 void psd_emptying_work(struct psd_task *t);
-/** Call when psd_reset_here() has emptied a container in the middle of psd_emptying_work(): only `done` is still to be called. */
+/** Call when psd_reset_here() has emptied a container that was being emptied in slices: only `done` is still to be called. */
 void psd_emptying_overtaken(struct psd_task *t, const struct psd_container *in);
 /** Call when the connection to the directory is lost: nobody waits for an answer any more, so each `done` will get id 0. */
 void psd_emptying_directory_lost(struct psd_task *t);

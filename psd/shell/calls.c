@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls: functions of the program that clients run, on compute threads.
  *
- * Happy path: psd_calls_run() takes a record of the pool, queues it, and makes a thread if all are busy. compute() enters run()
- * of the call's row, which writes into memory of the core; then it puts the record into `over`, and wakes the loop. on_wake() on
- * the task's thread tells the core and gives the record back. A run() that returns PSD_CALL_PENDING leaves the record in
- * `pending`, without a thread: psd_call_again() queues it once more, psd_call_finish() puts it into `over`. A call reads and
- * writes variables of its task by requests in `reads` and `writes`, which the task's thread passes to the core.
+ * Happy path: psd_calls_run() takes a record of the pool, queues it, and makes a thread if all are busy. The thread enters run()
+ * of the called function, which writes its result into memory of the core. Then the thread puts the record into `over`, and wakes
+ * the loop. on_wake() on the task's thread tells the core and gives the record back. If run() returns PSD_CALL_PENDING, the
+ * record is in `pending`, without a thread, until psd_call_again() queues it once more, or psd_call_finish() puts it into `over`.
+ * A call reads and writes variables of its task by requests in `reads` and `writes`, which the task's thread passes to the core.
  *
  * Failure modes: no thread can be made: the call ends RESOURCE_EXHAUSTED. The call is cancelled before it began: CANCELLED, and
  * run() is not entered. A wrong result of run() or psd_call_finish() (an unknown status, more bytes than there is room for, two

@@ -23,7 +23,7 @@
 enum {
     THREADS = 2,       /* threads to start; the disk also works if only one can be started */
     TOLD_MAX = 16,     /* the loop is woken when so many ended writes are unreported, or earlier */
-    TOLD_NS = 10000000 /* the loop is also woken so many ns after the last report: requests may wait for the written memory */
+    TOLD_NS = 10000000 /* the loop is also woken so many ns after the last report: requests may wait for memory to be freed */
 };
 
 struct job {
@@ -265,11 +265,10 @@ void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
     PSI_CONTAINER_OF(link, struct job, link)->over = false;
     (void)pthread_mutex_lock(&d->mutex);
     psi_list_push_back(&d->queue, link);
-    if (may_begin(
-            /* if not, the busy thread takes the operation next: a wake-up for each would cost as much as a small write */
-            d)) {
-        /* wakes a disk thread: no other thread waits for `changed` before psd_disk_close() */
-        (void)pthread_cond_signal(&d->changed);
+    /* Wake a thread only if the operation may begin now. Otherwise the thread that is busy takes it afterwards: a wake-up for
+     * each operation would cost as much as a small write. */
+    if (may_begin(d)) {
+        (void)pthread_cond_signal(&d->changed); /* before psd_disk_close(), only disk threads wait for `changed` */
     }
     (void)pthread_mutex_unlock(&d->mutex);
 }

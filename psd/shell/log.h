@@ -6,8 +6,8 @@
 #include "common/log.h"
 #include "psd/task.h"
 
-/* Limits for an event that peers can cause as often as they like: 1 or PSD_CLIENT_EVENT_LINES lines in PSD_PEER_EVENT_MS (log.c
- * has the row of each event). */
+/* An event that peers can cause as often as they like is logged at most 1 or PSD_CLIENT_EVENT_LINES times in PSD_PEER_EVENT_MS
+ * (log.c has a row for each event). PSD_PEER_EVENTS: room for so many events. */
 enum { PSD_PEER_EVENTS = 44, PSD_PEER_EVENT_MS = 1000, PSD_CLIENT_EVENT_LINES = 10 };
 struct psd_server_log {
     struct {

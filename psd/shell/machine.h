@@ -9,9 +9,9 @@
 uint64_t psd_machine_memory_bytes(void);
 
 /** Make the allocator give back free memory at the end of its heap, and join each small piece with its neighbours when it is
- * freed. By default glibc keeps up to 64 MiB there for each thread (twice the largest piece ever freed), which
- * psd_machine_give_back() does not give back; and it joins small pieces only when a large one is asked for: after 500,000 names
- * were freed, that malloc() takes 20 ms or more. For main() of a program, before the first thread starts. */
+ * freed. For main() of a program, before the first thread starts. By default glibc keeps up to 64 MiB of free memory for each
+ * thread, which psd_machine_give_back() does not give back. It joins small pieces only when a large one is asked for: after
+ * 500,000 names were freed, that malloc() takes 20 ms or more. */
 void psd_machine_keep_little(void);
 
 /** Give the allocator's unused pages back to the system; does nothing if the C library has no call for that. Any thread. */
