@@ -37,8 +37,8 @@ typedef enum ps_progress {
 } ps_progress;
 
 typedef struct ps_session_options {
-    size_t struct_bytes;      /* set by ps_session_options_init(). A comment below that begins with a number or a name gives the
-                               * default; all other defaults are NULL, 0 or false */
+    size_t struct_bytes;      /* set by ps_session_options_init(). A default is NULL, 0 or false, unless a comment below says
+                               * otherwise: by "default 50", or by a value alone */
     const char *target;       /* address of any task: host:port, psd://host:port, grpc://host:port (TensorFlow's notation; the
                                * protocol is psd's), unix:PATH; NULL: a task of cluster_spec */
     const char *cluster_spec; /* any text that ps_cluster_spec_new() takes; NULL: the session asks the target */
@@ -65,8 +65,8 @@ typedef struct ps_session_options {
     bool log_device_placement;
     bool fail_fast; /* a call to a task that refuses connections, or is no psd, is UNAVAILABLE after 0.3 s instead of at its
                      * deadline. For tools; a trainer waits for a task that is restarted */
-    /* ps_pull() starts to read the values for the next ps_pull(), so that transfer and computation overlap, and values are one
-     * step older than without `prefetch`. false: values are from this call, or from the ps_push_pull() before it */
+    /* true: each ps_pull() also starts to read the values of the next ps_pull(). Transfer and computation overlap, and values are
+     * one step older. false: ps_pull() reads values itself, or takes those of the last ps_push_pull() */
     bool prefetch;
     ps_dtype wire_dtype;     /* PS_BF16 or PS_F16: dtype in which float32 values and gradients travel, unless the variable says
                               * otherwise; PS_DTYPE_NONE: float32 */
@@ -428,9 +428,9 @@ PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
  * request. With ps_session_options.prefetch every parameter gets the values that the last ps_pull() began to read, and the next
  * read begins. Those values have all gradients that this session pushed before the last ps_pull(), and may lack later ones.
  *
- * In rounds a member that has not completed its step gets the values of one round, if every member is needed for the next. A
- * session that is no member may get parameters of two rounds, and two rounds in one parameter of more than 64 KiB
- * (ps_param_version() tells whether it is exact); ps_export() does not.
+ * In rounds that need every member, a member that has not completed its step gets all values of one round, because no round ends
+ * meanwhile. A session that is no member may get parameters of different rounds, and one of more than 64 KiB may mix two rounds
+ * (ps_param_version() tells whether it is exact). ps_export() writes the values of one round.
  */
 PS_API ps_status ps_pull(ps_session *s);
 /** Pull one parameter, as ps_pull(). */
@@ -478,9 +478,9 @@ PS_API ps_status ps_clip_norm(ps_param *p, double max_norm, double *out_norm);
  *          until its next push.
  */
 PS_API ps_status ps_clip_global_norm(ps_param *const *params, size_t count, double max_norm, double *out_norm);
-/** Push as ps_push() does, and receive the values with this push, which the next ps_pull() gives: one round trip, while the
- * program computes the remaining layers. The values lack later pushes of other sessions. With ps_session_options.prefetch, and in
- * rounds, the call only pushes, as ps_push(). */
+/** Push as ps_push() does, and receive the values after the push in the same round trip, while the program computes the remaining
+ * layers. The next ps_pull() gives these values, which lack later pushes of other sessions. With ps_session_options.prefetch, and
+ * in rounds, the call only pushes, as ps_push(). */
 PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
 /**
  * Make the next ps_push() or ps_push_pull() of p send a gradient from the program's memory instead of p's gradient buffer, so
@@ -515,8 +515,8 @@ PS_API ps_status ps_param_lend(ps_param *p, const float *gradient);
  *          ABORTED            a worker was lost and the policy is PS_LOSS_FAIL; a task was restarted without the group; the
  *                             container was reset; another session of this task has taken its place
  *          UNAVAILABLE        the directory task cannot be reached
- *          OUT_OF_RANGE       all others have finished while this worker was taken for lost; in rounds an earlier step was
- *                             dropped
+ *          OUT_OF_RANGE       all others have finished while this worker was taken for lost; in rounds only if the round of this
+ *                             step was never closed (if it was closed, the step is dropped: PS_OK)
  */
 PS_API ps_status ps_step_done(ps_session *s);
 /**
@@ -701,7 +701,7 @@ PS_API ps_status ps_progress_run(ps_session *s, int64_t timeout_ms);
  * after each ps_should_stop(), ps_pull() and ps_session_ready(). */
 PS_API int ps_progress_fd(ps_session *s);
 /** Milliseconds after which ps_progress_run() must be called even if the descriptor is not readable: >= 0, usually below 100;
- * 1,000 if there is nothing to do. */
+ * 1,000 if the session has a thread or another thread drives it. */
 PS_API int64_t ps_progress_timeout_ms(ps_session *s);
 
 /* ============================================ scopes of a session ============================================ */
@@ -760,7 +760,7 @@ typedef struct ps_variable_spec {
     const char *device;            /* acts as the innermost device scope, e.g. "/job:ps/task:1"; NULL: the open scopes alone */
     const char *type;              /* TensorFlow's type of the variable's operation: shown in the placement log, and used by
                                     * device setters (ps_device_push_setter()); NULL: "Variable" */
-    bool atomic;                   /* pushes take effect as a whole, every read is exact; value <= PS_ATOMIC_BYTES_MAX */
+    bool atomic;                   /* pushes take effect as a whole, every read is exact; at most PS_ATOMIC_BYTES_MAX */
     bool unique; /* true: a name that this session has got already becomes NAME_1, NAME_2, ... as in tf.Variable */
     uint8_t partition_axis;
     uint8_t partition_layout; /* ps_layout */
@@ -781,10 +781,10 @@ typedef enum ps_layout {
  *
  * A partitioned variable has one name for the program; at the tasks its parts are NAME/part_0, NAME/part_1 ... Its first values
  * are those of the whole variable, whatever the number of parts. ps_variable_get(), ps_variables_get(), ps_param_get_spec() and
- * ps_embedding_get() make it. Calls that read, assign, add and push, calls on rows, and their asynchronous forms take its values
- * and indices as those of the whole. A change reaches all parts, a push also the parts that have none of its rows. If a change
- * fails at one part, the error says to which parts it was applied; a row in the text has its index within the part. The version
- * of a partitioned variable is the lowest version of a part, and never exact. These calls allocate memory.
+ * ps_embedding_get() make it. Calls that read, assign, add and push, calls on rows, and their asynchronous forms take values and
+ * indices of the whole variable. A change goes to all parts; so does a push of rows, even to parts that have none of the rows. If
+ * a change fails at one part, the error says to which parts it was applied; a row in the text has its index within the part. The
+ * version of a partitioned variable is the lowest version of a part, and never exact. These calls allocate memory.
  *
  * ps_partition             exactly `parts`; more than there are rows are refused
  * ps_partition_fixed_size  tf.fixed_size_partitioner: `parts`, at most one a row
@@ -1050,8 +1050,8 @@ typedef struct ps_result {
     uint64_t version;   /* version of the variable after the mutation, or of the values that were read */
     bool exact;         /* reads: the values are a consistent snapshot */
     uint8_t reserved[7];
-    /* size of `result`. Push in rounds: 8: a uint64_t, 1: the gradient was dropped, 0: it was not. assign_add: size of the new
-     * value, 0 if it has more than 64 bytes. All other requests, errors, and variables in parts: 0 */
+    /* size of `result`. Push in rounds: 8, a uint64_t that is 1 if the gradient was dropped, else 0. assign_add: size of the new
+     * value, if at most 64. Enqueue: 8 (ps_enqueue_start()). All other requests, errors, and variables in parts: 0 */
     uint32_t result_bytes;
     ps_reason reason; /* NONE when status is PS_OK */
     uint8_t result[64];
@@ -1185,9 +1185,9 @@ PS_API ps_status ps_scatter_update(ps_variable *v, const int64_t *indices, size_
                                    size_t rows_bytes);
 
 /**
- * The calls above as requests of the asynchronous core (ps_push_start()). Indices, gradients and rows to write are copied, so
- * that they may change as soon as the call has returned; dst is kept until the callback. Requests of one session for one variable
- * are carried out in call order: a gather that was started behind a push sees it.
+ * Start one of the calls above as a request, with the contract of ps_push_start(). Indices, gradients and rows to write are
+ * copied, and may change as soon as the call has returned; dst is kept until the callback. Requests of one session for one
+ * variable are carried out in the order of the calls: a gather sees the pushes that were started before it.
  *
  * Errors       those that are seen at once are returned, and done never runs: OUT_OF_RANGE, INVALID_ARGUMENT, RESOURCE_EXHAUSTED
  *              (memory for the copy), FAILED_PRECONDITION
@@ -1593,7 +1593,7 @@ typedef struct ps_container_info {
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** List the containers of one task, sorted by name; also empty ones that its present process has used. */
 PS_API ps_status ps_task_containers(ps_session *s, int task, int64_t timeout_ms, ps_container_info_fn each, void *ctx);
-#define PS_HISTOGRAM 17 /* entries: how often the values 0, 1 .. 15 occurred, and all larger ones */
+#define PS_HISTOGRAM 17 /* entries of a histogram: how often the values 0 to 15 occurred; the last: all larger values */
 typedef enum ps_round_phase {
     PS_ROUND_OPENING = 1, /* waits for the first members */
     PS_ROUND_COLLECTS = 2,

@@ -289,7 +289,7 @@ static const struct psi_tensor *find(const struct psi_map *names, const char *na
     return psi_map_find(names, text, (size_t)n);
 }
 
-/* Make *item from tensor t and, for strings, from their other tensor. *out_more false: that tensor has made the item. */
+/* Make *item from tensor t; strings: from both of their tensors. *out_more false: their other tensor makes the item, not t. */
 static ps_status make_item(const struct psi_file_part *part, const struct psi_map *names, const struct psi_tensor *t,
                            struct psi_file_item *item, bool *out_more, struct psi_err *err)
 {

@@ -104,7 +104,7 @@ static int by_thread(const void *a, const void *b)
     return (x->ended_ns < y->ended_ns) - (x->ended_ns > y->ended_ns);
 }
 
-/* A span some of whose inner spans are still to be written, and the time up to which its inner spans are written. */
+/* A span that may get more inner spans. covered_ns: end of its last inner span. parent: it has an inner span. */
 struct open {
     const struct psi_span *span;
     uint64_t covered_ns;
