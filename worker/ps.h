@@ -416,8 +416,8 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  *          OUT_OF_RANGE         the session was recovered, and all other workers have finished meanwhile
  */
 PS_API ps_status ps_session_ready(ps_session *s);
-/** After ps_session_ready(): number of variables, without global_step, that were initialised before it; *out_global_step gets the
- * global step then. The log line ev=ready has this number, as `found`. */
+/** Number of variables, without global_step, that had values already when ps_session_ready() was called; *out_global_step gets
+ * the global step that it found. The log line ev=ready has this number, as `found`. */
 PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
 
 /**
@@ -1297,10 +1297,10 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * whole or not at all. Slots are not written. A string variable NAME becomes NAME:bytes (U8) and NAME:offsets (I64), a variable
  * in parts one tensor under its own name; __metadata__ has the variables' definitions (docs/OPERATIONS.md).
  *
- * While others push, the file is no snapshot of one moment. In rounds it has the values of one round on all tasks: if rounds end
- * meanwhile the values are read again (`copied` begins anew), until the timeout of a variable of that size; a member that exports
- * between two of its steps, in rounds that need all members, never reads again, because no round ends meanwhile. Memory: at most
- * 8 MiB of values at a time. Blocks; for each variable up to the session's timeout and a second for each 64 MiB.
+ * While others push, the file is no snapshot of one moment. In rounds it has the values of one round on all tasks: if a round
+ * ends meanwhile, all values are read again (`copied` begins anew), for at most the session's timeout and a second for each 64
+ * MiB. If rounds need all members, a member that exports between two of its steps reads once, because no round ends meanwhile.
+ * Memory: 8 MiB for values, and all values of string variables. Blocks.
  *
  * options        NULL: defaults; borrows.
  * out_variables  may be NULL: number of variables in the file.

@@ -9,8 +9,8 @@
  *
  * Which device computes: with a parameter its session's device (ps_session_options.compute_device, --device); else the device
  * that has the first input; for values that only the host has, the device of ps_nn_open(). Other inputs are copied there. Calls
- * return when the work is submitted; only functions that read values wait for it: ps_tensor_read(), ps_tensor_scalar(),
- * ps_param_grad(). A failure of the device is found then: the session ends with an error that names the operation.
+ * return when the work is submitted. Functions that need values on the host wait for it: ps_tensor_read(), ps_tensor_scalar(),
+ * ps_param_grad(), ps_accumulate(). They find a failure of the device: the session ends with an error that names the operation.
  *
  * Data is float32 (labels int32, indices int64), row-major, one example per row: a batch is (B, n); B may be 0. The same input
  * gives the same bits on the same machine and device, and results within a bound on another device. NaN and infinities are

@@ -50,7 +50,7 @@ struct psi_file_var {
 /** Check path and options. *out: a copy of *given (NULL: defaults) with a container; its texts belong to given or the session. */
 ps_status psi_files_options(ps_session *s, const char *path, const ps_file_options *given, ps_file_options *out,
                             struct psi_err *err) PSI_MUST;
-/** List the container's variables at all ps tasks, sorted by task and name. Free with psi_files_vars_free(). */
+/** List the container's variables at all tasks, sorted by task and name. Free with psi_files_vars_free(). */
 ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_var **out_vars, size_t *out_count,
                          struct psi_err *err) PSI_MUST;
 /** Open each variable that is not open; create it first if `missing`. A variable in parts is opened with all its parts. Sets

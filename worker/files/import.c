@@ -3,12 +3,11 @@
  * ps_import(): values of a safetensors file into the variables of a container, and slots if asked for.
  *
  * Happy path: all selected tensors are checked, of others only the names (source.c, choice.c). run() lists the container's
- * variables. It tells slots from variables, and finds each variable's name in the container. It checks that the variable exists
- * with the same dtype and shape, or is missing. Then it opens existing variables, creates missing ones in the order of the
- * header, and assigns several values at the same time. An ASSIGN to a variable without a value also initialises it (version 0,
- * fresh slots), so no other session can do so in between. Slots and Adam's powers have the names that an export gives them; they
- * are compared before anything changes, and assigned after all values. Without metadata a tensor w/Adagrad is a slot of w, if w
- * is in the file or the container. Failure modes: before the first ASSIGN no value has changed; later the error counts them.
+ * variables and tells slots from variables in the file. A variable that exists must have the file's dtype and shape. run() opens
+ * these, then creates missing variables in the order of the header, and assigns several values at a time. An ASSIGN to a variable
+ * without a value also initialises it (version 0, fresh slots), so no other session can do so in between. Slots and Adam's powers
+ * are checked before anything changes, and assigned after all values. Without metadata a tensor w/Adagrad is a slot of w, if w is
+ * in the file or the container. Failure modes: before the first ASSIGN no value has changed; later the error says how many have.
  */
 #include "choice.h"
 #include "files.h"
