@@ -313,7 +313,7 @@ static bool run_works(struct psi_io *io)
         work->run(work, io->client);
     }
     psi_net_settle(&io->net);
-    /* each work may have started a request: if fewer than `pending` are under way, a request has ended or a work started none */
+    /* pending: requests before, plus one for each work. If fewer are under way, one has ended, or a work has started none */
     io->ended = io->ended || psi_client_pending(io->client) < pending;
     return true;
 }

@@ -281,9 +281,9 @@ PS_API const char *ps_session_error(ps_session *s);
 PS_API ps_applied ps_session_error_applied(ps_session *s);
 /** Reason of the session's first error, for programs; PS_REASON_NONE: no error. Any thread. */
 PS_API ps_reason ps_session_reason(ps_session *s);
-/** Make st, with `text`, the session's first error, which later calls return: for a failure of the program itself. An earlier
- * first error stays; st PS_OK sets nothing. A monitored session does not recover from such an error. Exception: the session is
- * lost, and st is the code that its calls return: then nothing is set, and the session recovers. Returns the session's first
+/** Make st, with `text`, the session's first error, which later calls return: for a failure of the program itself. A monitored
+ * session does not recover from such an error. Nothing is set if the session has an error already, if st is PS_OK, or if a
+ * monitored session is lost and st is the code that its calls return: then the session recovers. Returns the session's first
  * error. s NULL: INVALID_ARGUMENT. Any thread. */
 PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
 
@@ -565,8 +565,8 @@ PS_API uint64_t ps_seed(ps_session *s);
  * If the directory task cannot be reached, all other tasks get the request, within another timeout_ms: PS_OK if one of them has
  * asked the sessions that it knows. Blocks.
  *
- * out_sessions  may be NULL: number of these sessions that are connected or hold a lease; the highest number if all tasks were
- *               asked.
+ * out_sessions  may be NULL: number of these sessions that are connected or hold a lease; if all tasks were asked, the highest of
+ *               their numbers.
  */
 PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions);
 
@@ -1314,15 +1314,16 @@ PS_API void ps_file_options_init(ps_file_options *options);
  */
 PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /**
- * Give variables of a container the values of a safetensors file, made by ps_export() or by others. The tensors that are meant
- * (all, or those that fit `only`) are checked whole and compared with the variables before the first variable changes. Of other
- * tensors only the names are read; if path is an index, files with other tensors only need not exist.
+ * Give variables of a container the values of a safetensors file, made by ps_export() or by others. The tensors that the options
+ * select (all, or those that fit `only`) are checked whole and compared with the variables before the first variable changes. Of
+ * other tensors only the names are read.
  *
  * Missing variables are created in the order of the file, round-robin, with the optimizer and the parts in __metadata__. A
- * variable in parts is found by its own name, whatever number of parts the file's had. Values are assigned: versions count on,
- * and slots are kept. With `slots`, slots that ps_checkpoint_export() has written are assigned after all values, with Adam's
- * powers: of a variable all slots or none must be in the file, and an existing variable must have that optimizer. A path that
- * ends with .index.json is an index, as ps_checkpoint_export() writes it, and stands for its files, which are in its directory.
+ * variable in parts is found by its own name, however many parts it had in the file. Values are assigned: versions rise, and
+ * slots are kept. With `slots`, slots that ps_checkpoint_export() has written are assigned after all values, with Adam's powers.
+ * The file must have all slots of a variable or none, and an existing variable must have that optimizer. A path that ends with
+ * .index.json is an index, as ps_checkpoint_export() writes it. It stands for the files in its directory that it names; those
+ * without a selected tensor need not exist.
  * Memory: the largest variable, at least 64 MiB. If ps tasks save checkpoints, call ps_checkpoint_save() afterwards: a task that
  * is lost before comes back with older values.
  *
@@ -1330,12 +1331,12 @@ PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_option
  *          FAILED_PRECONDITION  PS_REASON_IN_ROUNDS: a worker, which is named, trains a variable in rounds: stop it first
  *          NOT_FOUND            no such file; a pattern or prefix that fits nothing; a variable that must exist and does not
  *          ABORTED              PS_REASON_LOST: a task was lost, or went back to a checkpoint, during the import: import again
- *          Those of creation and assign say how many variables had been given values, and how many were created without one.
+ *          Errors of creation and assign say how many variables have new values, and how many were created without a value.
  */
 PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
-/** Check whether ps_import() with these options would take this file, as far as no cluster is needed: the tensors that are meant
- * are checked whole. options (may be NULL): only, prefixes and slots are used. out_variables (may be NULL): number of tensors
- * that are meant. Any thread. Errors: INVALID_ARGUMENT naming the tensors, NOT_FOUND, PERMISSION_DENIED, ... */
+/** Check whether ps_import() with these options would take this file, as far as the file alone can tell: the tensors that the
+ * options select are checked whole. options (may be NULL): only, prefixes and slots are used. out_variables (may be NULL): number
+ * of selected tensors. Any thread. Errors: INVALID_ARGUMENT naming the tensors, NOT_FOUND, PERMISSION_DENIED, ... */
 PS_API ps_status ps_file_check(const char *path, const ps_file_options *options, int *out_variables);
 
 /* ============================================== administration ============================================== */

@@ -40,7 +40,7 @@ extern "C" {
 #define PS_STEP_NAME_BYTES_MAX 63 /* letters, digits and _ . - / */
 #define PS_NAN_SKIPS_MAX 100      /* most consecutive steps that a guard skips; one more is an error */
 
-/* The values that a step reported, in the order of first report. Valid during the call. */
+/* The values that a step reported, in the order of first report. Valid during the call of the hook. */
 typedef struct ps_step_values {
     size_t struct_bytes;
     int64_t global_step; /* after the step, as ps_global_step() */

@@ -323,7 +323,7 @@ static void spec_prepare(struct psi_file_var *v)
     v->spec.struct_bytes = sizeof(v->spec);
     v->spec.name = v->info.name;
     v->spec.partitions = 0; /* not cut (again): v is a whole variable or one part */
-    if (!v->missing) {      /* the variable exists: a look-up needs only the name */
+    if (!v->missing) {      /* v exists: the look-up gets all but the dtype on the wire, which must be exact */
         v->spec.wire_dtype = PS_F32;
     }
 }

@@ -57,7 +57,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Open file parts[at], and close the one that was open. DATA_LOSS: it has changed since the import first opened it. */
+/* Open file parts[at], and close the file that was open. DATA_LOSS: the file has changed since the import first opened it. */
 static ps_status use_part(struct psi_file_source *s, size_t at, struct psi_err *err)
 {
     struct psi_file_part *part = &s->parts[at];

@@ -189,7 +189,7 @@ static int by_task(const void *a, const void *b)
 }
 
 /* Write the durations that the ps task has reported, one behind the other, in the middle of the request's span: the clocks of two
- * machines cannot be compared. If the task's clock runs faster they may exceed the span, and are cut. */
+ * machines cannot be compared. If the task's clock runs faster, the durations may exceed the span, and are cut. */
 static void put_parts(struct writer *w, uint32_t pid, uint32_t lane, const struct psi_exchange *x, uint64_t from, uint64_t to)
 {
     uint64_t left = to - from, sum = 0;
@@ -230,7 +230,7 @@ static void put_exchange(struct writer *w, uint32_t pid, uint32_t lane, const st
         leaf(w, pid, lane, "client", "not sent yet", begun, sent);
     }
     if (x->part_names != NULL) {
-        put_parts(w, pid, lane, x, sent, end); /* may cut durations; server_us above is the uncut sum */
+        put_parts(w, pid, lane, x, sent, end); /* may cut durations, whose full sum is in server_us */
     }
 }
 
