@@ -546,9 +546,9 @@ PS_API ps_status ps_trace_next_step(ps_session *s, const char *file);
 PS_API ps_status ps_trace_status(ps_session *s);
 /** Global step after the last ps_step_done() or ps_session_ready(). */
 PS_API int64_t ps_global_step(ps_session *s);
-/** True when this program's loop must end: after a failure; after --help; when the global step has reached --steps (logged if it
- * was reached before this session began); or when the cluster has asked this session to stop (ps_stop()). ps_stop() does not
- * interrupt blocking calls: ask before and after them. */
+/** True when this program's loop must end: after a failure or --help; when the global step has reached --steps or ps_set_steps()
+ * (logged if it had before this session began); when the job is done; when a hook or ps_request_stop() ends the loop; or when the
+ * cluster has asked this session to stop. ps_stop() does not interrupt blocking calls: ask before and after them. */
 PS_API bool ps_should_stop(ps_session *s);
 /** What ps_should_stop() would return now, without its effects: no hook is called, no step begins, a lost monitored session is
  * not recovered, nothing is logged or waited for. False for a lost session that ps_should_stop() would recover. For threads
@@ -877,7 +877,7 @@ PS_API uint32_t ps_variable_partitions(const ps_variable *v);
 /** Part `index` of a partitioned variable, to ask for its device and version. v owns the part. NULL: there is no such part. */
 PS_API ps_variable *ps_variable_partition(const ps_variable *v, uint32_t index);
 PS_API const char *ps_variable_device(const ps_variable *v); /* where it is: "/job:ps/task:0/device:CPU:0" */
-/** The device that the scopes of v asked for, in canonical form; "" if none did, or the variable had to exist (found,
+/** The device that the scopes of v asked for, in canonical form; "" if none did, or if v was only looked up (ps_variable_find(),
  * PS_REUSE_ALWAYS). */
 PS_API const char *ps_variable_requested_device(const ps_variable *v);
 /** Room for any VariableDef. */

@@ -111,8 +111,8 @@ struct open {
     bool parent;
 };
 
-/* Write a span "self" for the gap between the inner spans of `of` written so far and time `to`, so that the time of a step is
- * covered by innermost spans. */
+/* Write a span "self" from the end of the last inner span of `of` to time `to`, so that the time of a step is covered by spans
+ * without inner spans. */
 static void fill(struct writer *w, const struct open *of, bool root, uint64_t to)
 {
     if (of->parent && to > of->covered_ns + GAP_NS) {
