@@ -357,10 +357,10 @@ PS_API int ps_ps_count(ps_session *s);
 PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer);
 /**
- * Value buffer in host memory, row-major; never NULL (zeros in a dummy). Only ps_pull() changes it: values that arrive earlier go
- * to a second buffer, and ps_pull() exchanges the two buffers. So call this again after each ps_pull(); without ps_push_pull()
- * and `prefetch` it is always the same buffer. A program that writes values calls this before each time that it writes them:
- * layers that compute on another device then copy the buffer there again.
+ * Value buffer in host memory, row-major; never NULL (zeros in a dummy). Only a pull of p changes the values: values that arrive
+ * earlier go to a second buffer, and the pull exchanges the two buffers. So call this again after each pull; without
+ * ps_push_pull() and `prefetch` it is always the same buffer. A program that writes values calls this before each time that it
+ * writes them: layers that compute on another device then copy the buffer there again.
  */
 PS_API void *ps_param_value(ps_param *p);
 /**
@@ -877,7 +877,7 @@ PS_API uint32_t ps_variable_partitions(const ps_variable *v);
 /** Part `index` of a partitioned variable, to ask for its device and version. v owns the part. NULL: there is no such part. */
 PS_API ps_variable *ps_variable_partition(const ps_variable *v, uint32_t index);
 PS_API const char *ps_variable_device(const ps_variable *v); /* where it is: "/job:ps/task:0/device:CPU:0" */
-/** The device that the scopes of v asked for, in canonical form; "" if none did, or if v was only looked up (ps_variable_find(),
+/** The device that the scopes of v asked for, in canonical form; "" if none did, or if v had to exist (ps_variable_find(),
  * PS_REUSE_ALWAYS). */
 PS_API const char *ps_variable_requested_device(const ps_variable *v);
 /** Room for any VariableDef. */
@@ -1322,10 +1322,9 @@ PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_option
  * variable in parts is found by its own name, however many parts it had in the file. Values are assigned: versions rise, and
  * slots are kept. With `slots`, slots that ps_checkpoint_export() has written are assigned after all values, with Adam's powers.
  * The file must have all slots of a variable or none, and an existing variable must have that optimizer. A path that ends with
- * .index.json is an index, as ps_checkpoint_export() writes it. It stands for the files in its directory that it names; those
- * without a selected tensor need not exist.
- * Memory: the largest variable, at least 64 MiB. If ps tasks save checkpoints, call ps_checkpoint_save() afterwards: a task that
- * is lost before comes back with older values.
+ * .index.json is an index, as ps_checkpoint_export() writes it: it stands for the files in its directory that it names; those
+ * without a selected tensor need not exist. Memory: the largest variable, at least 64 MiB. If ps tasks save checkpoints, call
+ * ps_checkpoint_save() afterwards: a task that is lost before comes back with older values.
  *
  * Errors   INVALID_ARGUMENT     names the tensor (dtype, shape, name, offsets), or two tensors for one variable
  *          FAILED_PRECONDITION  PS_REASON_IN_ROUNDS: a worker, which is named, trains a variable in rounds: stop it first

@@ -111,8 +111,7 @@ struct open {
     bool parent;
 };
 
-/* Write a span "self" from the end of the last inner span of `of` to time `to`, so that the time of a step is covered by spans
- * without inner spans. */
+/* Write a span "self" from the end of the last inner span of `of` to time `to`, so that spans cover all of a step's time. */
 static void fill(struct writer *w, const struct open *of, bool root, uint64_t to)
 {
     if (of->parent && to > of->covered_ns + GAP_NS) {
