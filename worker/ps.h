@@ -506,9 +506,9 @@ PS_API ps_status ps_param_lend(ps_param *p, const float *gradient);
  * go on with. (If the directory was restarted too while the worker was lost, a contribution counts as dropped although the round
  * may have it.) With bounded staleness the call waits while this worker is too far ahead, then adds one to the global step.
  *
- * A step that ends with an error is not counted, but its gradients are applied: ps_session_error_applied() says so. In rounds it
- * says PS_OUTCOME_UNKNOWN if the round may still be closed with these gradients. If several threads call this
- * for one member, each call ends a step of its own, one at a time.
+ * A step that ends with an error is not counted, but gradients that were pushed may be applied: ps_session_error_applied() says
+ * so. In rounds the answer is PS_OUTCOME_UNKNOWN if the round may still be closed with these gradients. If several threads call
+ * this for one member, each call ends a step of its own, one at a time.
  *
  * Errors   sticky.
  *          DEADLINE_EXCEEDED  names the workers that are missing, and for how long

@@ -413,7 +413,7 @@ struct ordered {
     const struct psi_saved_variable *variable;
     struct source *from;
     uint32_t order;            /* rank by creation; all parts of a variable get the lowest rank among them */
-    const struct source *task; /* the task from which this lowest rank is; for a whole variable its own task */
+    const struct source *task; /* the task that has given `order`: for a whole variable its own task */
 };
 
 static int by_whole(const void *a, const void *b)

@@ -10,10 +10,10 @@
  *          event_wait, stream_call and the functions for memory may run concurrently with these and each other. On a device with
  *          host_memory all functions may run concurrently.
  * Errors   Functions return PS_OK or a status whose text names the operation and what failed: RESOURCE_EXHAUSTED for lack of
- *          memory, INTERNAL for a failed device. Work that fails after its submission is reported by what waits for it
- *          (event_wait, stream_call), and by every later call. A plugin never exits. Work that runs after such a failure may do
- *          anything to the device's memory, and to host memory that a copy was to fill, but it ends: every event is reached,
- *          every stream_call is made. The host then closes the device, and may open it again.
+ *          memory, INTERNAL for a failed device, INVALID_ARGUMENT for a wrong label (psk_run_fn). Work that fails after its
+ *          submission is reported by what waits for it (event_wait, stream_call), and by every later call. Work that runs after
+ *          such a failure may do anything to the device's memory, and to host memory that a copy was to fill, but it ends: every
+ *          event is reached, every stream_call is made. The host then closes the device, and may open it again.
  * Fork     A child does not use a device of its parent.
  */
 #ifndef PSK_KERNELS_H
