@@ -7,8 +7,8 @@
  * carry out the effects, so that all of them leave in one write. common/net turns bytes of connections into events of the core.
  * After works and after bytes, drain() calls done() of finished requests, on this thread.
  *
- * By the caller: psi_io_turn() runs the loop until an event. The loop may have watchers that epoll gets only in the next turn;
- * `unsettled` notes this, and psi_io_due_ms() then asks for the turn at once.
+ * By the caller: psi_io_turn() runs the loop until an event. Watchers that the event has made get to epoll only in the next turn:
+ * `unsettled` notes this, and psi_io_due_ms() asks for that turn at once.
  *
  * Failure modes: the core hears of a failed dial and tries again after its back-off; a loop that was set up does not fail.
  * psi_io_close() ends connections and dials at once, but does not wait for a running name look-up (common/net/dial.h). */
@@ -34,7 +34,7 @@
 /* Most runs of the loop in psi_io_turn(io, 0). The second run serves the watchers that the first has made; more runs would let a
  * stream of quick events hold the caller. */
 enum { IO_SETTLE_MAX = 2 };
-enum { IO_WORKS_MAX = 8 };  /* most runs of the queue before sockets are served: works may submit works for ever */
+enum { IO_WORKS_MAX = 8 };  /* limit of runs of the queue before sockets are served: works may submit works for ever */
 enum { IO_TICK_MS = 25 };   /* period of psi_client_tick(), which the core needs every 50 ms at least */
 enum { IO_DIAL_MS = 5000 }; /* longest attempt to connect: look-up and all addresses; the core has deadlines of its own */
 
@@ -77,7 +77,7 @@ struct psi_io {
     bool by_caller;
     uint64_t events;      /* loop thread: number of events so far; a turn ends when it changes */
     bool stamps;          /* loop thread: psi_client_time() tells the core the time in nanoseconds before each event */
-    bool unsettled;       /* by_caller: the last turn had events, so the next one is due at once */
+    bool unsettled;       /* by_caller: the last turn may have left new watchers unserved: the next turn is due at once */
     bool ended;           /* loop thread: a request or call has ended since on_prepare() */
     uint64_t turned_ms;   /* by_caller: end of the last turn, in ms */
     uv_timer_t limit;     /* by_caller: ends the wait of a turn */
@@ -89,7 +89,7 @@ struct psi_io {
     bool turning;          /* by_caller: a thread is in psi_io_turn() */
     bool watched;          /* by_caller: psi_io_fd() was called: the program may wait for the descriptor between turns */
     bool stop;
-    /* true: the loop looks at the queue only after a wake-up. The loop sets it under the lock when the queue is empty */
+    /* true: the loop looks at the queue only after a wake-up. Set by the loop, under the lock, when the queue is empty */
     atomic_bool asleep;
 };
 
@@ -313,7 +313,7 @@ static bool run_works(struct psi_io *io)
         work->run(work, io->client);
     }
     psi_net_settle(&io->net);
-    /* each work may have started a request: if fewer than `pending` are under way, a request has ended or a work started none */
+    /* pending: requests before, plus one for each work. If fewer are under way, one has ended, or a work has started none */
     io->ended = io->ended || psi_client_pending(io->client) < pending;
     return true;
 }

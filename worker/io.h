@@ -50,8 +50,8 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
 /** Queue a work, which the loop thread runs once, never inside this call. Any thread; never blocks, never allocates. */
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
 /** Queue all works of the list (psi_io_work.link) and empty the list. They run one after the other, and the core's effects are
- * carried out after the last one. waits: the calling thread waits for the works next. With by_caller it then runs them in
- * psi_io_turn(), so that the descriptor (psi_io_fd()) need not become readable for them. */
+ * carried out after the last one. waits: the calling thread next waits for the works: with by_caller it runs them itself in
+ * psi_io_turn(), and the descriptor (psi_io_fd()) need not become readable for them. */
 void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits);
 /** Make the loop call poked() soon, and end a turn in progress. Any thread or signal handler, until psi_io_close(). */
 void psi_io_poke(struct psi_io *io);

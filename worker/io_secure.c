@@ -4,7 +4,7 @@
  *
  * Happy path: the key file that options, environment or the default places name is read, and a TLS context is made of it. Before
  * each connection the files are checked, and read again if size, time or inode of one has changed. Failure modes: at the opening
- * an error that names the file; later the previous context stays, and the server reports what is wrong with it.
+ * an error that names the file; later the previous context stays in use.
  */
 #include "io_secure.h"
 

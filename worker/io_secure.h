@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key and certificate of a session, read again when a file has changed, for a rotation of its key. One thread at a time. */
+/* Key and certificate of a session, read again when a file has changed, so that a key can be replaced. One thread at a time. */
 #ifndef PSI_WORKER_IO_SECURE_H
 #define PSI_WORKER_IO_SECURE_H
 

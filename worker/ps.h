@@ -37,8 +37,8 @@ typedef enum ps_progress {
 } ps_progress;
 
 typedef struct ps_session_options {
-    size_t struct_bytes;      /* set by ps_session_options_init(). A comment below that begins with a number or a name gives the
-                               * default; all other defaults are NULL, 0 or false */
+    size_t struct_bytes;      /* set by ps_session_options_init(). A default is NULL, 0 or false, unless a comment below says
+                               * otherwise: by "default 50", or by a value alone */
     const char *target;       /* address of any task: host:port, psd://host:port, grpc://host:port (TensorFlow's notation; the
                                * protocol is psd's), unix:PATH; NULL: a task of cluster_spec */
     const char *cluster_spec; /* any text that ps_cluster_spec_new() takes; NULL: the session asks the target */
@@ -65,8 +65,8 @@ typedef struct ps_session_options {
     bool log_device_placement;
     bool fail_fast; /* a call to a task that refuses connections, or is no psd, is UNAVAILABLE after 0.3 s instead of at its
                      * deadline. For tools; a trainer waits for a task that is restarted */
-    /* ps_pull() starts to read the values for the next ps_pull(), so that transfer and computation overlap, and values are one
-     * step older than without `prefetch`. false: values are from this call, or from the ps_push_pull() before it */
+    /* true: each ps_pull() also starts to read the values of the next ps_pull(). Transfer and computation overlap, and values are
+     * one step older. false: ps_pull() reads values itself, or takes those of the last ps_push_pull() */
     bool prefetch;
     ps_dtype wire_dtype;     /* PS_BF16 or PS_F16: dtype in which float32 values and gradients travel, unless the variable says
                               * otherwise; PS_DTYPE_NONE: float32 */
@@ -281,9 +281,9 @@ PS_API const char *ps_session_error(ps_session *s);
 PS_API ps_applied ps_session_error_applied(ps_session *s);
 /** Reason of the session's first error, for programs; PS_REASON_NONE: no error. Any thread. */
 PS_API ps_reason ps_session_reason(ps_session *s);
-/** Make st, with `text`, the session's first error, which later calls return: for a failure of the program itself. An earlier
- * first error stays; st PS_OK sets nothing. A monitored session does not recover from such an error. Exception: the session is
- * lost, and st is the code that its calls return: then nothing is set, and the session recovers. Returns the session's first
+/** Make st, with `text`, the session's first error, which later calls return: for a failure of the program itself. A monitored
+ * session does not recover from such an error. Nothing is set if the session has an error already, if st is PS_OK, or if a
+ * monitored session is lost and st is the code that its calls return: then the session recovers. Returns the session's first
  * error. s NULL: INVALID_ARGUMENT. Any thread. */
 PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
 
@@ -357,10 +357,10 @@ PS_API int ps_ps_count(ps_session *s);
 PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer);
 /**
- * Value buffer in host memory, row-major; never NULL (zeros in a dummy). Only ps_pull() changes it: values that arrive earlier go
- * to a second buffer, and ps_pull() exchanges the two buffers. So call this again after each ps_pull(); without ps_push_pull()
- * and `prefetch` it is always the same buffer. A program that writes values calls this before each time that it writes them:
- * layers that compute on another device then copy the buffer there again.
+ * Value buffer in host memory, row-major; never NULL (zeros in a dummy). Only a pull of p changes the values: values that arrive
+ * earlier go to a second buffer, and the pull exchanges the two buffers. So call this again after each pull; without
+ * ps_push_pull() and `prefetch` it is always the same buffer. A program that writes values calls this before each time that it
+ * writes them: layers that compute on another device then copy the buffer there again.
  */
 PS_API void *ps_param_value(ps_param *p);
 /**
@@ -416,8 +416,8 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  *          OUT_OF_RANGE         the session was recovered, and all other workers have finished meanwhile
  */
 PS_API ps_status ps_session_ready(ps_session *s);
-/** After ps_session_ready(): number of variables, without global_step, that were initialised before it; *out_global_step gets the
- * global step then. The log line ev=ready has this number, as `found`. */
+/** Number of variables, without global_step, that had values already when ps_session_ready() was called; *out_global_step gets
+ * the global step that it found. The log line ev=ready has this number, as `found`. */
 PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
 
 /**
@@ -428,9 +428,9 @@ PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
  * request. With ps_session_options.prefetch every parameter gets the values that the last ps_pull() began to read, and the next
  * read begins. Those values have all gradients that this session pushed before the last ps_pull(), and may lack later ones.
  *
- * In rounds a member that has not completed its step gets the values of one round, if every member is needed for the next. A
- * session that is no member may get parameters of two rounds, and two rounds in one parameter of more than 64 KiB
- * (ps_param_version() tells whether it is exact); ps_export() does not.
+ * In rounds that need every member, a member that has not completed its step gets all values of one round, because no round ends
+ * meanwhile. A session that is no member may get parameters of different rounds, and one of more than 64 KiB may mix two rounds
+ * (ps_param_version() tells whether it is exact). ps_export() writes the values of one round.
  */
 PS_API ps_status ps_pull(ps_session *s);
 /** Pull one parameter, as ps_pull(). */
@@ -478,9 +478,9 @@ PS_API ps_status ps_clip_norm(ps_param *p, double max_norm, double *out_norm);
  *          until its next push.
  */
 PS_API ps_status ps_clip_global_norm(ps_param *const *params, size_t count, double max_norm, double *out_norm);
-/** Push as ps_push() does, and receive the values with this push, which the next ps_pull() gives: one round trip, while the
- * program computes the remaining layers. The values lack later pushes of other sessions. With ps_session_options.prefetch, and in
- * rounds, the call only pushes, as ps_push(). */
+/** Push as ps_push() does, and receive the values after the push in the same round trip, while the program computes the remaining
+ * layers. The next ps_pull() gives these values, which lack later pushes of other sessions. With ps_session_options.prefetch, and
+ * in rounds, the call only pushes, as ps_push(). */
 PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
 /**
  * Make the next ps_push() or ps_push_pull() of p send a gradient from the program's memory instead of p's gradient buffer, so
@@ -506,17 +506,17 @@ PS_API ps_status ps_param_lend(ps_param *p, const float *gradient);
  * go on with. (If the directory was restarted too while the worker was lost, a contribution counts as dropped although the round
  * may have it.) With bounded staleness the call waits while this worker is too far ahead, then adds one to the global step.
  *
- * A step that ends with an error is not counted, but its gradients are applied: ps_session_error_applied() says so. In rounds it
- * says PS_OUTCOME_UNKNOWN if the round may still be closed with these gradients. If several threads call this
- * for one member, each call ends a step of its own, one at a time.
+ * A step that ends with an error is not counted, but gradients that were pushed may be applied: ps_session_error_applied() says
+ * so. In rounds the answer is PS_OUTCOME_UNKNOWN if the round may still be closed with these gradients. If several threads call
+ * this for one member, each call ends a step of its own, one at a time.
  *
  * Errors   sticky.
  *          DEADLINE_EXCEEDED  names the workers that are missing, and for how long
  *          ABORTED            a worker was lost and the policy is PS_LOSS_FAIL; a task was restarted without the group; the
  *                             container was reset; another session of this task has taken its place
  *          UNAVAILABLE        the directory task cannot be reached
- *          OUT_OF_RANGE       all others have finished while this worker was taken for lost; in rounds an earlier step was
- *                             dropped
+ *          OUT_OF_RANGE       all others have finished while this worker was taken for lost; in rounds only if the round of this
+ *                             step was never closed (if it was closed, the step is dropped: PS_OK)
  */
 PS_API ps_status ps_step_done(ps_session *s);
 /**
@@ -546,9 +546,9 @@ PS_API ps_status ps_trace_next_step(ps_session *s, const char *file);
 PS_API ps_status ps_trace_status(ps_session *s);
 /** Global step after the last ps_step_done() or ps_session_ready(). */
 PS_API int64_t ps_global_step(ps_session *s);
-/** True when this program's loop must end: after a failure; after --help; when the global step has reached --steps (logged if it
- * was reached before this session began); or when the cluster has asked this session to stop (ps_stop()). ps_stop() does not
- * interrupt blocking calls: ask before and after them. */
+/** True when this program's loop must end: after a failure or --help; when the global step has reached --steps or ps_set_steps()
+ * (logged if it had before this session began); when the job is done; when a hook or ps_request_stop() ends the loop; or when the
+ * cluster has asked this session to stop. ps_stop() does not interrupt blocking calls: ask before and after them. */
 PS_API bool ps_should_stop(ps_session *s);
 /** What ps_should_stop() would return now, without its effects: no hook is called, no step begins, a lost monitored session is
  * not recovered, nothing is logged or waited for. False for a lost session that ps_should_stop() would recover. For threads
@@ -565,8 +565,8 @@ PS_API uint64_t ps_seed(ps_session *s);
  * If the directory task cannot be reached, all other tasks get the request, within another timeout_ms: PS_OK if one of them has
  * asked the sessions that it knows. Blocks.
  *
- * out_sessions  may be NULL: number of these sessions that are connected or hold a lease; the highest number if all tasks were
- *               asked.
+ * out_sessions  may be NULL: number of these sessions that are connected or hold a lease; if all tasks were asked, the highest of
+ *               their numbers.
  */
 PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions);
 
@@ -701,7 +701,7 @@ PS_API ps_status ps_progress_run(ps_session *s, int64_t timeout_ms);
  * after each ps_should_stop(), ps_pull() and ps_session_ready(). */
 PS_API int ps_progress_fd(ps_session *s);
 /** Milliseconds after which ps_progress_run() must be called even if the descriptor is not readable: >= 0, usually below 100;
- * 1,000 if there is nothing to do. */
+ * 1,000 if the session has a thread or another thread drives it. */
 PS_API int64_t ps_progress_timeout_ms(ps_session *s);
 
 /* ============================================ scopes of a session ============================================ */
@@ -760,7 +760,7 @@ typedef struct ps_variable_spec {
     const char *device;            /* acts as the innermost device scope, e.g. "/job:ps/task:1"; NULL: the open scopes alone */
     const char *type;              /* TensorFlow's type of the variable's operation: shown in the placement log, and used by
                                     * device setters (ps_device_push_setter()); NULL: "Variable" */
-    bool atomic;                   /* pushes take effect as a whole, every read is exact; value <= PS_ATOMIC_BYTES_MAX */
+    bool atomic;                   /* pushes take effect as a whole, every read is exact; at most PS_ATOMIC_BYTES_MAX */
     bool unique; /* true: a name that this session has got already becomes NAME_1, NAME_2, ... as in tf.Variable */
     uint8_t partition_axis;
     uint8_t partition_layout; /* ps_layout */
@@ -781,10 +781,10 @@ typedef enum ps_layout {
  *
  * A partitioned variable has one name for the program; at the tasks its parts are NAME/part_0, NAME/part_1 ... Its first values
  * are those of the whole variable, whatever the number of parts. ps_variable_get(), ps_variables_get(), ps_param_get_spec() and
- * ps_embedding_get() make it. Calls that read, assign, add and push, calls on rows, and their asynchronous forms take its values
- * and indices as those of the whole. A change reaches all parts, a push also the parts that have none of its rows. If a change
- * fails at one part, the error says to which parts it was applied; a row in the text has its index within the part. The version
- * of a partitioned variable is the lowest version of a part, and never exact. These calls allocate memory.
+ * ps_embedding_get() make it. Calls that read, assign, add and push, calls on rows, and their asynchronous forms take values and
+ * indices of the whole variable. A change goes to all parts; so does a push of rows, even to parts that have none of the rows. If
+ * a change fails at one part, the error says to which parts it was applied; a row in the text has its index within the part. The
+ * version of a partitioned variable is the lowest version of a part, and never exact. These calls allocate memory.
  *
  * ps_partition             exactly `parts`; more than there are rows are refused
  * ps_partition_fixed_size  tf.fixed_size_partitioner: `parts`, at most one a row
@@ -877,7 +877,7 @@ PS_API uint32_t ps_variable_partitions(const ps_variable *v);
 /** Part `index` of a partitioned variable, to ask for its device and version. v owns the part. NULL: there is no such part. */
 PS_API ps_variable *ps_variable_partition(const ps_variable *v, uint32_t index);
 PS_API const char *ps_variable_device(const ps_variable *v); /* where it is: "/job:ps/task:0/device:CPU:0" */
-/** The device that the scopes of v asked for, in canonical form; "" if none did, or the variable had to exist (found,
+/** The device that the scopes of v asked for, in canonical form; "" if none did, or if v had to exist (ps_variable_find(),
  * PS_REUSE_ALWAYS). */
 PS_API const char *ps_variable_requested_device(const ps_variable *v);
 /** Room for any VariableDef. */
@@ -1050,8 +1050,8 @@ typedef struct ps_result {
     uint64_t version;   /* version of the variable after the mutation, or of the values that were read */
     bool exact;         /* reads: the values are a consistent snapshot */
     uint8_t reserved[7];
-    /* size of `result`. Push in rounds: 8: a uint64_t, 1: the gradient was dropped, 0: it was not. assign_add: size of the new
-     * value, 0 if it has more than 64 bytes. All other requests, errors, and variables in parts: 0 */
+    /* size of `result`. Push in rounds: 8, a uint64_t that is 1 if the gradient was dropped, else 0. assign_add: size of the new
+     * value, if at most 64. Enqueue: 8 (ps_enqueue_start()). All other requests, errors, and variables in parts: 0 */
     uint32_t result_bytes;
     ps_reason reason; /* NONE when status is PS_OK */
     uint8_t result[64];
@@ -1185,9 +1185,9 @@ PS_API ps_status ps_scatter_update(ps_variable *v, const int64_t *indices, size_
                                    size_t rows_bytes);
 
 /**
- * The calls above as requests of the asynchronous core (ps_push_start()). Indices, gradients and rows to write are copied, so
- * that they may change as soon as the call has returned; dst is kept until the callback. Requests of one session for one variable
- * are carried out in call order: a gather that was started behind a push sees it.
+ * Start one of the calls above as a request, with the contract of ps_push_start(). Indices, gradients and rows to write are
+ * copied, and may change as soon as the call has returned; dst is kept until the callback. Requests of one session for one
+ * variable are carried out in the order of the calls: a gather sees the pushes that were started before it.
  *
  * Errors       those that are seen at once are returned, and done never runs: OUT_OF_RANGE, INVALID_ARGUMENT, RESOURCE_EXHAUSTED
  *              (memory for the copy), FAILED_PRECONDITION
@@ -1297,10 +1297,10 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * whole or not at all. Slots are not written. A string variable NAME becomes NAME:bytes (U8) and NAME:offsets (I64), a variable
  * in parts one tensor under its own name; __metadata__ has the variables' definitions (docs/OPERATIONS.md).
  *
- * While others push, the file is no snapshot of one moment. In rounds it has the values of one round on all tasks: if rounds end
- * meanwhile the values are read again (`copied` begins anew), until the timeout of a variable of that size; a member that exports
- * between two of its steps, in rounds that need all members, never reads again, because no round ends meanwhile. Memory: at most
- * 8 MiB of values at a time. Blocks; for each variable up to the session's timeout and a second for each 64 MiB.
+ * While others push, the file is no snapshot of one moment. In rounds it has the values of one round on all tasks: if a round
+ * ends meanwhile, all values are read again (`copied` begins anew), for at most the session's timeout and a second for each 64
+ * MiB. If rounds need all members, a member that exports between two of its steps reads once, because no round ends meanwhile.
+ * Memory: 8 MiB for values, and all values of string variables. Blocks.
  *
  * options        NULL: defaults; borrows.
  * out_variables  may be NULL: number of variables in the file.
@@ -1314,28 +1314,28 @@ PS_API void ps_file_options_init(ps_file_options *options);
  */
 PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /**
- * Give variables of a container the values of a safetensors file, made by ps_export() or by others. The tensors that are meant
- * (all, or those that fit `only`) are checked whole and compared with the variables before the first variable changes. Of other
- * tensors only the names are read; if path is an index, files with other tensors only need not exist.
+ * Give variables of a container the values of a safetensors file, made by ps_export() or by others. The tensors that the options
+ * select (all, or those that fit `only`) are checked whole and compared with the variables before the first variable changes. Of
+ * other tensors only the names are read.
  *
  * Missing variables are created in the order of the file, round-robin, with the optimizer and the parts in __metadata__. A
- * variable in parts is found by its own name, whatever number of parts the file's had. Values are assigned: versions count on,
- * and slots are kept. With `slots`, slots that ps_checkpoint_export() has written are assigned after all values, with Adam's
- * powers: of a variable all slots or none must be in the file, and an existing variable must have that optimizer. A path that
- * ends with .index.json is an index, as ps_checkpoint_export() writes it, and stands for its files, which are in its directory.
- * Memory: the largest variable, at least 64 MiB. If ps tasks save checkpoints, call ps_checkpoint_save() afterwards: a task that
- * is lost before comes back with older values.
+ * variable in parts is found by its own name, however many parts it had in the file. Values are assigned: versions rise, and
+ * slots are kept. With `slots`, slots that ps_checkpoint_export() has written are assigned after all values, with Adam's powers.
+ * The file must have all slots of a variable or none, and an existing variable must have that optimizer. A path that ends with
+ * .index.json is an index, as ps_checkpoint_export() writes it: it stands for the files in its directory that it names; those
+ * without a selected tensor need not exist. Memory: the largest variable, at least 64 MiB. If ps tasks save checkpoints, call
+ * ps_checkpoint_save() afterwards: a task that is lost before comes back with older values.
  *
  * Errors   INVALID_ARGUMENT     names the tensor (dtype, shape, name, offsets), or two tensors for one variable
  *          FAILED_PRECONDITION  PS_REASON_IN_ROUNDS: a worker, which is named, trains a variable in rounds: stop it first
  *          NOT_FOUND            no such file; a pattern or prefix that fits nothing; a variable that must exist and does not
  *          ABORTED              PS_REASON_LOST: a task was lost, or went back to a checkpoint, during the import: import again
- *          Those of creation and assign say how many variables had been given values, and how many were created without one.
+ *          Errors of creation and assign say how many variables have new values, and how many were created without a value.
  */
 PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
-/** Check whether ps_import() with these options would take this file, as far as no cluster is needed: the tensors that are meant
- * are checked whole. options (may be NULL): only, prefixes and slots are used. out_variables (may be NULL): number of tensors
- * that are meant. Any thread. Errors: INVALID_ARGUMENT naming the tensors, NOT_FOUND, PERMISSION_DENIED, ... */
+/** Check whether ps_import() with these options would take this file, as far as the file alone can tell: the tensors that the
+ * options select are checked whole. options (may be NULL): only, prefixes and slots are used. out_variables (may be NULL): number
+ * of selected tensors. Any thread. Errors: INVALID_ARGUMENT naming the tensors, NOT_FOUND, PERMISSION_DENIED, ... */
 PS_API ps_status ps_file_check(const char *path, const ps_file_options *options, int *out_variables);
 
 /* ============================================== administration ============================================== */
@@ -1593,7 +1593,7 @@ typedef struct ps_container_info {
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** List the containers of one task, sorted by name; also empty ones that its present process has used. */
 PS_API ps_status ps_task_containers(ps_session *s, int task, int64_t timeout_ms, ps_container_info_fn each, void *ctx);
-#define PS_HISTOGRAM 17 /* entries: how often the values 0, 1 .. 15 occurred, and all larger ones */
+#define PS_HISTOGRAM 17 /* entries of a histogram: how often the values 0 to 15 occurred; the last: all larger values */
 typedef enum ps_round_phase {
     PS_ROUND_OPENING = 1, /* waits for the first members */
     PS_ROUND_COLLECTS = 2,

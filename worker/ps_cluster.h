@@ -101,7 +101,7 @@ typedef enum ps_placement_strategy {
 /** Arguments of tf.train.replica_device_setter. */
 typedef struct ps_setter_options {
     size_t struct_bytes; /* filled by ps_setter_options_init */
-    int ps_tasks;        /* used if cluster is NULL; 0: the setter does nothing */
+    int ps_tasks;        /* number of ps tasks if cluster is NULL; 0: the setter does nothing */
     int reserved;
     const ps_cluster_spec *cluster;
     /* default "/job:ps". With `cluster` the tasks of this job are chosen in turn; no task if the cluster lacks the job */

@@ -40,7 +40,7 @@ extern "C" {
 #define PS_STEP_NAME_BYTES_MAX 63 /* letters, digits and _ . - / */
 #define PS_NAN_SKIPS_MAX 100      /* most consecutive steps that a guard skips; one more is an error */
 
-/* The values that a step reported, in the order of first report. Valid during the call. */
+/* The values that a step reported, in the order of first report. Valid during the call of the hook. */
 typedef struct ps_step_values {
     size_t struct_bytes;
     int64_t global_step; /* after the step, as ps_global_step() */
@@ -126,11 +126,11 @@ typedef enum ps_nan_action {
 } ps_nan_action;
 /** Guard against steps whose value of this name (NULL: of any name) is NaN or infinity. Report the value before the first push. A
  * parameter that was pushed earlier in the step stays pushed, and ps_step_done() waits for that push, also when the call is
- * interrupted. In rounds, where the skipped step is made again and each parameter is pushed once, a report after a
- * push is FAILED_PRECONDITION. After a skipped step the loop goes on: the program must choose other data, because the same data
- * give the same value; see ps_skipped(). After PS_NAN_SKIPS_MAX consecutive skipped steps the next is a failure, as PS_NAN_STOP.
- * PS_NAN_END never fails: after a late report it keeps what the step has pushed or counted, and this step is the last one. Of
- * several guards for one value, PS_NAN_STOP takes precedence, then PS_NAN_END. */
+ * interrupted. In rounds, where the skipped step is made again and each parameter is pushed once, a report after a push is
+ * FAILED_PRECONDITION. After a skipped step the loop goes on: the program must choose other data, because the same data give the
+ * same value; see ps_skipped(). After PS_NAN_SKIPS_MAX skipped steps in a row the next one fails, as by PS_NAN_STOP.
+ * PS_NAN_END never fails: after a late report what the step has pushed or counted stays, and the step is the last one. If several
+ * guards ask, PS_NAN_STOP comes before PS_NAN_END, and that before PS_NAN_SKIP. */
 PS_API ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action);
 /** Number of this session's steps that were skipped. Any thread. */
 PS_API int64_t ps_skipped(ps_session *s);

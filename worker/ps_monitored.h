@@ -104,7 +104,7 @@ typedef struct ps_recovery {
     int64_t model_step;
     int64_t lost_steps;       /* step_before - model_step if replaced, else step_before - step; at least 0 */
     int64_t took_ms;          /* from the start of the recovery until the model was ready, milliseconds */
-    char text[512];           /* all this in one line */
+    char text[512];           /* these facts in one line */
     int64_t lost_steps_total; /* lost_steps of all recoveries of the session */
     uint64_t checkpoint;      /* number of the ps tasks' checkpoint from which lost state came back; 0: no state did */
     bool partly; /* true: only a part of the model came from `checkpoint`; the rest stayed, or was initialised again */

@@ -9,8 +9,8 @@
  *
  * Which device computes: with a parameter its session's device (ps_session_options.compute_device, --device); else the device
  * that has the first input; for values that only the host has, the device of ps_nn_open(). Other inputs are copied there. Calls
- * return when the work is submitted; only functions that read values wait for it: ps_tensor_read(), ps_tensor_scalar(),
- * ps_param_grad(). A failure of the device is found then: the session ends with an error that names the operation.
+ * return when the work is submitted. Functions that need values on the host wait for it: ps_tensor_read(), ps_tensor_scalar(),
+ * ps_param_grad(), ps_accumulate(). They find a failure of the device: the session ends with an error that names the operation.
  *
  * Data is float32 (labels int32, indices int64), row-major, one example per row: a batch is (B, n); B may be 0. The same input
  * gives the same bits on the same machine and device, and results within a bound on another device. NaN and infinities are
@@ -208,9 +208,9 @@ PS_API ps_status ps_layer_norm(ps_tensor *x, ps_param *gamma, ps_param *beta, fl
 PS_API ps_status ps_layer_norm_backward(ps_tensor *x, ps_tensor *dy, ps_param *gamma, ps_param *beta, float epsilon,
                                         ps_tensor *dx);
 
-/** Padding index for "no padding", of the embedding functions below. Their table is any tensor with a row per index: a whole
- * embedding, or the rows that a batch needs, with indices into them. A gradient row is the sum over all uses of the row, in the
- * order of the indices; rows that nothing uses get zeros. */
+/** As `padding` of the embedding functions below: no index is padding. The table of these functions is any tensor with a row per
+ * index: a whole embedding, or the rows that a batch needs, with indices into them. A gradient row is the sum over all uses of
+ * the row, in the order of the indices; rows that nothing uses get zeros. */
 #define PS_NO_PADDING (-1)
 
 /** How the rows of a bag, a group of indices, become one row, with weights w (1 without weights). If the divisor is 0, as in an
@@ -226,7 +226,7 @@ typedef enum ps_combiner {
  *
  * rows     (R, n): the table.
  * indices  (K, 1) of int64, each 0 .. R-1 or padding.
- * padding  an index whose y is zeros and that gives no gradient; it may lie outside of the table. PS_NO_PADDING: none.
+ * padding  an index whose y is zeros and that gives no gradient; it may lie outside of the table. PS_NO_PADDING: no index.
  * y        (K, n).
  *
  * Errors   PS_INVALID_ARGUMENT  shapes do not fit; an index that is not a row: which, and where
@@ -242,7 +242,7 @@ PS_API ps_status ps_embedding_backward(ps_tensor *rows, ps_tensor *indices, int6
  * indices  (K, 1) of int64, each 0 .. R-1 or padding.
  * ends     (B, 1) of int64, not descending; the last one is K.
  * weights  (K, 1) of float32, or NULL: all are 1. They get no gradient.
- * padding  entries with this index are as if they were not there. PS_NO_PADDING: none.
+ * padding  entries with this index are ignored. PS_NO_PADDING: all entries count.
  * y        (B, n).
  *
  * Errors   PS_INVALID_ARGUMENT  shapes do not fit; an index that is not a row, ends that descend: which, and where

@@ -63,8 +63,8 @@ PS_API ps_status ps_ops_new(const ps_ops_options *options, ps_ops **out_ops, cha
 /**
  * The executor's call table, for psd_server_options.calls; NULL for NULL. Valid until ps_ops_free().
  *
- * A program with calls of its own copies rows[0] into an array with them, sets row_bytes, rows and count for that array, and
- * takes ctx, attach and detach from this table. Its functions get this ctx, and must not use it.
+ * A program with calls of its own makes one table for both: an array with its rows and a copy of this table's rows[0], and ctx,
+ * attach and detach of this table. Its functions then get this ctx, and must not use it.
  *
  * Thread   any.
  */

@@ -182,8 +182,8 @@ typedef struct ps_work_item {
  * 0: the work must exist.
  *
  * items    [count] texts of at most PS_WORK_ITEM_BYTES_MAX; sizes [count], NULL: they end with a NUL; borrows.
- * epochs   >= 1: how often each item is to be done. If another session deletes the work, a monitored session that has not seen
- *          its end makes it again (ps_monitored.h).
+ * epochs   >= 1: how often each item is to be done. If another session deletes the work, a monitored session that still uses
+ *          it makes it again (ps_monitored.h).
  * seed     of the random order in each epoch; 0: the order of items.
  *
  * Errors   INVALID_ARGUMENT (the work exists with other items, epochs or seed), NOT_FOUND (count 0), those of ps_queue_get()
@@ -310,7 +310,7 @@ typedef struct ps_queue_info {
     uint8_t reserved[3];
     uint32_t component_count;
     ps_component components[PS_QUEUE_COMPONENTS_MAX];
-    int64_t step; /* accumulator: global step. Its `size` counts gradients since the last take, `items` results not received */
+    int64_t step; /* accumulator: global step; `size` is then gradients since the last take, `items` results not received yet */
     uint64_t dropped; /* accumulator: number of gradients that came too late since its task started */
     ps_reduction reduction;
     uint8_t reserved2[4];

@@ -256,7 +256,7 @@ struct exporter {
     size_t tensor_count, tensor_capacity, part_capacity;
     struct shard *shards;
     uint32_t shard_count;
-    /* a variable whose optimizer powers (beta1^t) all others have too: written once; NULL: written for each variable */
+    /* a variable whose optimizer powers (beta1^t), which all others have too, are written once; NULL: each variable's are */
     const struct psi_saved_variable *shared;
 };
 
@@ -389,7 +389,7 @@ static ps_status add_variable(struct exporter *e, const struct psi_saved_variabl
 }
 
 /* Set e->shared if all variables have equal powers: they are then written once, as in TensorFlow, where all variables of an
- * optimizer share them. NULL if there are several files: each must be usable alone. */
+ * optimizer share them. NULL with options.shard_bytes: each of several files must be usable alone. */
 static void compare_powers(struct exporter *e)
 {
     const struct psi_saved_variable *first = NULL;
@@ -413,7 +413,7 @@ struct ordered {
     const struct psi_saved_variable *variable;
     struct source *from;
     uint32_t order;            /* rank by creation; all parts of a variable get the lowest rank among them */
-    const struct source *task; /* the task that has set `order` */
+    const struct source *task; /* the task that has given `order`: for a whole variable its own task */
 };
 
 static int by_whole(const void *a, const void *b)
@@ -433,7 +433,7 @@ static int in_order(const void *a, const void *b)
                       : (x->variable->part.index > y->variable->part.index) - (x->variable->part.index < y->variable->part.index);
 }
 
-/* Number of entries at the front of `all` (sorted by variable) that are the first variable's: its parts, or 1. */
+/* Number of entries at the front of `all` that are of one variable: its number of parts, or 1. all: sorted by variable. */
 static size_t together(const struct ordered *all, size_t count)
 {
     size_t n = 1;

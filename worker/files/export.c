@@ -9,7 +9,7 @@
  * lists the variables in order of creation; their values are sorted by element size.
  *
  * In synchronous rounds all values are from one round: the directory (first ps task) is asked before and after. If a round has
- * ended in between, the values are read again and overwritten in the file, within the timeout of one variable of that size. A
+ * ended in between, all values are read again and overwritten in the file, until psi_files_timeout_ms() of their bytes is over. A
  * round begins only when the round before has ended on all tasks, so an equal answer before and after means that nothing has
  * changed. Failure modes: after any error no file is left.
  */

@@ -184,7 +184,7 @@ ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_v
     return st;
 }
 
-/* The entries to be opened at tasks, one by one: whole variables, and all parts of partitioned ones. */
+/* The entries to open at tasks: each whole variable, and each part of the partitioned variables. */
 struct records {
     struct psi_file_var **vars;
     size_t count;
@@ -217,8 +217,8 @@ static ps_status records_known(struct psi_client *c, struct psi_map *known, stru
     return PS_OK;
 }
 
-/* Loop thread: set each entry's `var`. A record that the session has already is used again, so that an export leaves no new ones;
- * but no record that sends values in half precision, because copies must be exact. */
+/* Loop thread: set each entry's `var`. If the session has a record of the variable already, that is used, so that exports do not
+ * add records; but no record with a wire dtype of half precision, because copies must be exact. */
 static ps_status prepare_records(struct psi_api_call *call, struct psi_err *err)
 {
     const struct records *r = call->arg;
@@ -322,8 +322,8 @@ static void spec_prepare(struct psi_file_var *v)
 {
     v->spec.struct_bytes = sizeof(v->spec);
     v->spec.name = v->info.name;
-    v->spec.partitions = 0; /* 0: v is not cut (again): it is one variable or one part */
-    if (!v->missing) {      /* the variable exists: a look-up needs only the name */
+    v->spec.partitions = 0; /* not cut (again): v is a whole variable or one part */
+    if (!v->missing) {      /* v exists: the look-up gets all but the dtype on the wire, which must be exact */
         v->spec.wire_dtype = PS_F32;
     }
 }

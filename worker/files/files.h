@@ -28,13 +28,13 @@ struct psi_file_var {
     uint32_t task;
     uint32_t handle;          /* number by which requests name it at the task; 0: not opened yet */
     bool missing;             /* import: the variable does not exist, and is created from spec, as info.name in info.container */
-    bool given;               /* import: the variable got its value; in importer.there: the file has a value for it */
+    bool given;               /* importer.vars: the value was set; importer.there: the file has a value for the variable */
     bool lost;                /* import: the value was set and is lost again: its ps task was lost, or restored a checkpoint */
     bool any_shape;           /* strings whose shape the file lacks: only the number of elements is compared */
     bool told;                /* import: the file's __metadata__ describes the tensor, so its kind need not be guessed */
     bool slot;                /* import: the tensor is optimizer state: a slot (such as momentum) or a power */
     char *slot_of;            /* name of the variable to which the slot belongs; psi_free() */
-    char *as;                 /* export: its name in the file, if prefixes change it; NULL: info.name; psi_free() */
+    char *as;                 /* export: the variable's name in the file; NULL: info.name; psi_free() */
     const char *const *slots; /* export: [slot_count] names of the tensors with its slots */
     size_t slot_count;
     ps_variable_spec spec;
@@ -50,7 +50,7 @@ struct psi_file_var {
 /** Check path and options. *out: a copy of *given (NULL: defaults) with a container; its texts belong to given or the session. */
 ps_status psi_files_options(ps_session *s, const char *path, const ps_file_options *given, ps_file_options *out,
                             struct psi_err *err) PSI_MUST;
-/** List the container's variables at all ps tasks, sorted by task and name. Free with psi_files_vars_free(). */
+/** List the container's variables at all tasks, sorted by task and name. Free with psi_files_vars_free(). */
 ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_var **out_vars, size_t *out_count,
                          struct psi_err *err) PSI_MUST;
 /** Open each variable that is not open; create it first if `missing`. A variable in parts is opened with all its parts. Sets
@@ -105,7 +105,7 @@ ps_status psi_trace_write(struct psi_trace *t, const char *path, uint64_t *out_b
 /* ---- target.c: a file to be written, which gets its name only when it is complete ---- */
 struct psi_file_target {
     const char *path;    /* as the caller gave it, for messages; borrowed */
-    char *directory;     /* the file's directory, with symbolic links of path followed */
+    char *directory;     /* directory of the file to which path leads, through symbolic links */
     char *name;          /* name in the directory */
     char temporary[64];  /* the file's name until the commit; "": it has no name (O_TMPFILE) */
     int directory_fd;    /* -1: not open */

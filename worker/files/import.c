@@ -3,12 +3,11 @@
  * ps_import(): values of a safetensors file into the variables of a container, and slots if asked for.
  *
  * Happy path: all selected tensors are checked, of others only the names (source.c, choice.c). run() lists the container's
- * variables. It tells slots from variables, and finds each variable's name in the container. It checks that the variable exists
- * with the same dtype and shape, or is missing. Then it opens existing variables, creates missing ones in the order of the
- * header, and assigns several values at the same time. An ASSIGN to a variable without a value also initialises it (version 0,
- * fresh slots), so no other session can do so in between. Slots and Adam's powers have the names that an export gives them; they
- * are compared before anything changes, and assigned after all values. Without metadata a tensor w/Adagrad is a slot of w, if w
- * is in the file or the container. Failure modes: before the first ASSIGN no value has changed; later the error counts them.
+ * variables and tells slots from variables in the file. A variable that exists must have the file's dtype and shape. run() opens
+ * these, then creates missing variables in the order of the header, and assigns several values at a time. An ASSIGN to a variable
+ * without a value also initialises it (version 0, fresh slots), so no other session can do so in between. Slots and Adam's powers
+ * are checked before anything changes, and assigned after all values. Without metadata a tensor w/Adagrad is a slot of w, if w is
+ * in the file or the container. Failure modes: before the first ASSIGN no value has changed; later the error says how many have.
  */
 #include "choice.h"
 #include "files.h"
@@ -241,7 +240,7 @@ static bool is_power(const char *name)
 /* Find the container's variable that the file calls name [n]; prefixes are applied. NULL: there is none. */
 static const struct psi_file_var *there_as(const struct importer *m, const char *name, size_t n)
 {
-    struct psi_choice choice = m->choice; /* a copy: psi_choice_rename() marks prefixes in it as used, a look-up must not */
+    struct psi_choice choice = m->choice; /* a copy: psi_choice_rename() notes in it which prefixes were used */
     struct psi_err err;
     char own[PS_NAME_BYTES_MAX + 1], as[PS_NAME_BYTES_MAX + 1];
     (void)snprintf(own, sizeof(own), "%.*s", (int)n, name);
@@ -620,12 +619,12 @@ static ps_status take(struct importer *m, struct psi_err *err)
     ps_status st = psi_api_call_wait(&slot->call, err);
     m->flying--;
     m->flying_bytes -= slot->bytes;
-    m->head = m->flying == 0 ? 0 : (m->head + 1) % SLOTS; /* 0 when idle: large values, sent one by one, reuse slot 0's memory */
+    m->head = m->flying == 0 ? 0 : (m->head + 1) % SLOTS; /* 0 when idle: large values, sent singly, reuse slot 0's memory */
     if (st == PS_OK) {
         const struct gift *gift = slot->gift;
         m->assigned++;
         if (gift->slot == 0 && (gift + 1 == m->gifts + m->value_count || gift[1].whole != gift->whole)) {
-            m->done++; /* requests end in their order, so with the variable's last part the whole variable is set */
+            m->done++; /* answers are taken in order: with the last part of a variable all of it is set */
             gift->whole->given = true;
         }
         m->done_bytes += slot->bytes;
@@ -638,8 +637,9 @@ static ps_status take(struct importer *m, struct psi_err *err)
 
 static bool fits(const struct importer *m, size_t i)
 {
-    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* the first slot waits for the values */
-                              m->flying_bytes + m->gifts[i].bytes <= PSI_FILES_FLIGHT_BYTES);
+    /* request value_count is the first that sets an optimizer's slot: it waits until all values are set */
+    return m->flying == 0 ||
+           (m->flying < SLOTS && i != m->value_count && m->flying_bytes + m->gifts[i].bytes <= PSI_FILES_FLIGHT_BYTES);
 }
 
 static ps_status assign_all(struct importer *m, struct psi_err *err)
@@ -753,8 +753,8 @@ struct meant {
 static bool is_meant(void *ctx, const char *name)
 {
     const struct meant *meant = ctx;
-    struct psi_choice choice =
-        *meant->choice; /* a copy: psi_choice_takes() notes in it which patterns have fitted, and a slot's name must not count */
+    /* a copy, because psi_choice_takes() notes in it which patterns have fitted, and a slot's name must not count */
+    struct psi_choice choice = *meant->choice;
     char owner[PS_NAME_BYTES_MAX + 1];
     size_t n = meant->slots ? owner_bytes(name) : 0;
     if (psi_choice_takes(&choice, name) || (meant->slots && is_power(name))) {

@@ -57,7 +57,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Open file parts[at], and close the one that was open. DATA_LOSS: it has changed since the import first opened it. */
+/* Open file parts[at], and close the file that was open. DATA_LOSS: the file has changed since the import first opened it. */
 static ps_status use_part(struct psi_file_source *s, size_t at, struct psi_err *err)
 {
     struct psi_file_part *part = &s->parts[at];
@@ -289,7 +289,7 @@ static const struct psi_tensor *find(const struct psi_map *names, const char *na
     return psi_map_find(names, text, (size_t)n);
 }
 
-/* Make *item from tensor t and, for strings, from their other tensor. *out_more false: that tensor has made the item. */
+/* Make *item from tensor t; strings: from both of their tensors. *out_more false: their other tensor makes the item, not t. */
 static ps_status make_item(const struct psi_file_part *part, const struct psi_map *names, const struct psi_tensor *t,
                            struct psi_file_item *item, bool *out_more, struct psi_err *err)
 {

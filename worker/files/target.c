@@ -41,7 +41,7 @@ void psi_files_release_signal(bool held)
     sigemptyset(&one);
     sigaddset(&one, SIGXFSZ);
     while (sigtimedwait(&one, NULL, &now) == SIGXFSZ) {
-        /* remove the pending SIGXFSZ before it is unblocked: it comes from a write above, which has failed with EFBIG */
+        /* remove the pending SIGXFSZ before it is unblocked: it comes from a write that has failed with EFBIG */
     }
     PSI_IGNORE(pthread_sigmask(SIG_UNBLOCK, &one, NULL)); /* cannot fail with these arguments */
 }

@@ -104,15 +104,14 @@ static int by_thread(const void *a, const void *b)
     return (x->ended_ns < y->ended_ns) - (x->ended_ns > y->ended_ns);
 }
 
-/* A span some of whose inner spans are still to be written, and the time up to which its inner spans are written. */
+/* A span that may get more inner spans. covered_ns: end of its last inner span. parent: it has an inner span. */
 struct open {
     const struct psi_span *span;
     uint64_t covered_ns;
     bool parent;
 };
 
-/* Write a span "self" for the gap between the inner spans of `of` written so far and time `to`, so that the time of a step is
- * covered by innermost spans. */
+/* Write a span "self" from the end of the last inner span of `of` to time `to`, so that spans cover all of a step's time. */
 static void fill(struct writer *w, const struct open *of, bool root, uint64_t to)
 {
     if (of->parent && to > of->covered_ns + GAP_NS) {
@@ -189,7 +188,7 @@ static int by_task(const void *a, const void *b)
 }
 
 /* Write the durations that the ps task has reported, one behind the other, in the middle of the request's span: the clocks of two
- * machines cannot be compared. If the task's clock runs faster they may exceed the span, and are cut. */
+ * machines cannot be compared. If the task's clock runs faster, the durations may exceed the span, and are cut. */
 static void put_parts(struct writer *w, uint32_t pid, uint32_t lane, const struct psi_exchange *x, uint64_t from, uint64_t to)
 {
     uint64_t left = to - from, sum = 0;
@@ -230,7 +229,7 @@ static void put_exchange(struct writer *w, uint32_t pid, uint32_t lane, const st
         leaf(w, pid, lane, "client", "not sent yet", begun, sent);
     }
     if (x->part_names != NULL) {
-        put_parts(w, pid, lane, x, sent, end); /* may cut durations; server_us above is the uncut sum */
+        put_parts(w, pid, lane, x, sent, end); /* may cut durations, whose full sum is in server_us */
     }
 }
 

@@ -172,8 +172,8 @@ ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, 
         const char *name;
         const struct psk_tensor *t;
     } all[] = {{"dw", &to_w[2]}, {"db", &to_w[3]}, {"dx", &to_x[3]}, {"x", &to_w[0]}, {"w", &to_x[1]}, {"dy", &to_x[0]}};
-    for (size_t i = 0; i < 3 * 6 && st == PS_OK;
-         i++) { /* no output of one operation may overlap an argument of the other operation */
+    /* no output of one operation may overlap an argument of the other operation */
+    for (size_t i = 0; i < 3 * 6 && st == PS_OK; i++) {
         const size_t o = i / 6;
         if (i % 6 > o && all[o].t->address != 0 && all[i % 6].t->address != 0 && !psk_tensors_apart(all[o].t, all[i % 6].t)) {
             st = psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s overlaps %s", fn, all[o].name, all[i % 6].name);

@@ -42,7 +42,7 @@ static size_t whole(const struct psk_block *b, size_t bytes)
     return bytes > b->room_bytes ? bytes : b->room_bytes;
 }
 
-/* The device for which host memory is pinned, so that copies are direct: `place`, or NULL if it computes in host memory. */
+/* The device that must pin host memory so that copies are direct: `place`; NULL: there is no device, or it uses host memory. */
 static struct psk_place *pinner(struct psk_place *place)
 {
     return place != NULL && !psk_place_has_host_memory(place) ? place : NULL;

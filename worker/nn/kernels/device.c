@@ -344,8 +344,8 @@ ps_status psk_place_submit(struct psk_place *place, const struct psk_work *work,
 
 ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks, struct psi_err *err)
 {
-    for (size_t s = 0; s < PSK_STREAMS;
-         s++) { /* waits for all streams, also after a failure, because the caller may free the memory that they use */
+    /* wait for all streams, also after a failure, because the caller may free the memory that they use */
+    for (size_t s = 0; s < PSK_STREAMS; s++) {
         struct psi_err why = {0};
         struct track *t = &place->tracks[s];
         const uint64_t n = marks->at[s];

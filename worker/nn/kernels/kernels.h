@@ -8,12 +8,12 @@
  *          submission may return before the work is done.
  * Threads  The host submits work to a device (copies, operations, event_record, stream_wait) on any thread, one call at a time.
  *          event_wait, stream_call and the functions for memory may run concurrently with these and each other. On a device with
- *          host_memory all functions may.
+ *          host_memory all functions may run concurrently.
  * Errors   Functions return PS_OK or a status whose text names the operation and what failed: RESOURCE_EXHAUSTED for lack of
- *          memory, INTERNAL for a failed device. Work that fails after its submission is reported by what waits for it
- *          (event_wait, stream_call), and by every later call. A plugin never exits. Work that runs after such a failure may do
- *          anything to the device's memory, and to host memory that a copy was to fill, but it ends: every event is reached,
- *          every stream_call is made. The host then closes the device, and may open it again.
+ *          memory, INTERNAL for a failed device, INVALID_ARGUMENT for a wrong label (psk_run_fn). Work that fails after its
+ *          submission is reported by what waits for it (event_wait, stream_call), and by every later call. Work that runs after
+ *          such a failure may do anything to the device's memory, and to host memory that a copy was to fill, but it ends: every
+ *          event is reached, every stream_call is made. The host then closes the device, and may open it again.
  * Fork     A child does not use a device of its parent.
  */
 #ifndef PSK_KERNELS_H
@@ -40,8 +40,8 @@ struct psk_tensor {
 
 typedef enum psk_activation { PSK_LINEAR = 0, PSK_RELU, PSK_SIGMOID, PSK_TANH, PSK_ACTIVATIONS } psk_activation;
 
-/* Divisor of the sum of a bag's weighted rows: 1, the sum of the weights, the root of the sum of their squares. Divisor 0 gives
- * zeros. */
+/* By what the sum of a bag's weighted rows is divided: 1, the sum of the weights, the root of the sum of their squares. Division
+ * by 0 gives zeros. */
 typedef enum psk_combiner { PSK_SUM = 0, PSK_MEAN, PSK_SQRTN, PSK_COMBINERS } psk_combiner;
 
 /* Losses of one value x with its target t; pointwise.h has the formulas. */

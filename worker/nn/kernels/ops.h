@@ -35,7 +35,7 @@ struct psk_row {
     uint32_t attrs;   /* fields of psk_attrs that the operation reads, as bits PSK_SEED ... */
     bool gemm;        /* a matrix product: no size may exceed INT32_MAX */
     bool sparse;      /* arguments 0 to 2 are ends, columns and values of sparse rows; needs host_memory */
-    /* for tests: largest sum of (result - exact)^2 / sum of exact^2 of a float output, on any device, for random float32 input */
+    /* for tests with random float32 input: limit, for each float output, of sum((result - exact)^2) / sum(exact^2) */
     double nmse_max;
     struct psk_arg args[PSK_ARGS_MAX];
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds and opens kernel plugins, once per process. Happy path: an open plugin is found in a small table, without a lock; at the
- * first use, under a mutex, the directories that plugin.h lists are tried. OpenBLAS reads its settings in its constructor, so
- * they are put into the environment around dlopen(): one thread (the threads of set_threads() are the plugin's own), and the core
- * type if OpenBLAS does not know the CPU. What the user has set is kept. Failure modes: no file; a file that cannot be loaded,
- * lacks psk_open, or has another ABI. Failures are not remembered: the next call tries again. */
+ * first use, under a mutex, the directories that plugin.h lists are tried. OpenBLAS reads environment variables when it is
+ * loaded, so two are set during dlopen(), unless the user has set them: one thread, because the plugin has threads of its own,
+ * and the core type, if OpenBLAS does not choose the fastest. Failure modes: no file; a file that cannot be loaded, lacks
+ * psk_open, or has another ABI. Failures are not remembered: the next call tries again. */
 #include "plugin.h"
 
 #include <dlfcn.h>

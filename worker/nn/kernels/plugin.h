@@ -8,8 +8,8 @@
 #define PSK_PLACES_MAX 6
 
 /**
- * The plugin called name ("cpu"), found and opened at the first call and kept until the process ends. Looks into PS_PLUGIN_DIR,
- * the directory of the library (or program) with this function, the directory of the program, the ../lib of both, and the
+ * The plugin called name ("cpu"), found and opened at the first call and kept until the process ends. Looks into PS_PLUGIN_DIR;
+ * the directory of the library (or program) with this function, and ../lib; the directory of the program, and ../lib; and the
  * compiled-in PSI_PLUGINDIR, in this order. If PS_PLUGIN_DIR has a file of the plugin, no other place is used, even if that file
  * cannot be opened.
  *

@@ -2,16 +2,16 @@
 /*
  * A dense layer by three matrix products (oneDNN if the machine has it, else CBLAS) and loops over rows.
  *   y = act(x w + b)        dw = x^T dy        db_j = sum_i dy_ij        dx = (dy w^T) act'(x)
- * Happy path: the host has checked the shapes, so BLAS cannot fail. The work is cut into as many parts as there are threads; each
- * part is a product of its own, followed by its bias and activation while the data is in the cache. With beta = 0 BLAS would
- * first set its result to zero; copying b into the rows instead, with beta = 1, makes the bias cost nothing.
+ * Happy path: the host has checked the shapes, so BLAS cannot fail. The work is cut into as many parts as there are threads, or
+ * fewer. Each part is a product of its own, followed by its bias and activation while the data is in the cache. With beta = 0
+ * BLAS would first set the result to zero; copying b into its rows instead, with beta = 1, makes the bias cost nothing.
  *
  * If w has many more rows than x, y is cut along the inner dimension and is the sum of the parts. Each thread then works on its
  * own rows of w, as it does in dx, dw and sgd, so that rows of w that one CPU has written are mostly read by it too. Failure:
  * without memory for these sums y is cut by columns.
  *
- * OpenBLAS may be used by the program too. Its number of threads is taken over only if OPENBLAS_NUM_THREADS sets it. Otherwise it
- * is 1 during products made here, and the program's again after the last of concurrent products.
+ * The program may use OpenBLAS too. The plugin takes over OpenBLAS's number of threads only if OPENBLAS_NUM_THREADS sets it.
+ * Otherwise OpenBLAS has one thread during products made here, and the program's number again afterwards.
  *
  * This is the only file that includes cblas.h (OpenBLAS's defines the macro I).
  */

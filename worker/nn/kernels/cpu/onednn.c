@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products by oneDNN, if the machine has its library (Debian: libdnnl2). Happy path: the library is looked for at the
- * first product or description; its dnnl_sgemm has one signature in versions 1 to 3. It uses the OpenMP threads of the calling
- * thread, which are set to 1 around each product: no thread is started, and the program's setting is restored. PS_ONEDNN=0 in the
- * environment turns it off. Failure modes: no library, a library without OpenMP, no memory: the caller uses CBLAS. */
+ * first product or description; dnnl_sgemm() has one signature in versions 1 to 3. The calling thread's limit of OpenMP threads
+ * is 1 during a product, so that no thread is started, and then the program's again. PS_ONEDNN=0 in the environment turns oneDNN
+ * off. Failure modes: no library, a library without OpenMP, no memory: the caller uses CBLAS. */
 #include "cpu.h"
 
 #include <dlfcn.h>

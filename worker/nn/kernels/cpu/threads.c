@@ -2,18 +2,18 @@
 /*
  * Helper threads, which compute parts of the work of a thread that calls psk_cpu_split().
  *
- * Happy path: the caller publishes its work, of which it does part 0 itself. Helpers that spin see the work and take parts. The
- * caller then does parts that nobody has taken, and waits for the others. Helpers spin for SPIN_NS more and then sleep. Any
- * thread may do a part; what a part is depends on the number of parts alone, so results are reproducible. Failure modes: a
- * helper cannot be made, sleeps or is stopped by the system; a second caller comes. The caller then does the parts itself.
+ * Happy path: the caller publishes its work, wakes helpers that sleep, and does part 0. Helpers take parts. The caller then does
+ * parts that nobody has taken, and waits for the others. Helpers check for new work for SPIN_NS and then sleep. What a part is
+ * depends on the number of parts alone, not on the thread that does it, so results are reproducible. Failure modes: a helper
+ * cannot be made, or is late: others do the parts. A second caller at the same time does all of its own parts itself.
  *
  * Helpers are made by the first work that needs them. They are joined when a device is closed, when the number changes, before
  * fork() (a child makes its own) and at exit(), before leak checkers run. The plugin stays loaded once there are helpers, because
  * they run its code.
  *
- *   ticket   number of the work (32 bits), its number of parts (16), index of the next free part (16). A thread takes a
- *            part by exchanging the whole ticket, so that the part belongs to the work it has read; fn and work stay valid while
- *            a thread computes a part.
+ *   ticket   number of the work (32 bits), its number of parts (16), index of the next free part (16). A thread takes a part by a
+ *            compare-and-exchange of the whole ticket, so that it never takes a part of newer work. `part` and `part_work` stay
+ *            valid while a thread computes a part, because the caller waits for all parts.
  */
 #include "cpu.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels whose limit is memory bandwidth: each reads and writes every value once, four floats at a time. Matrix products are
- * cuBLAS's (run.c). A C compiler accepts this file too: tests/kernels/emulated runs it on the host. Every sum has an order that
- * depends on shape and grid only, and no float is added atomically: all runs give the same bits. Threads of a warp stay together
- * when they exchange values: loops over rows are equal for a whole block, and a thread without a row takes part with neutral
- * values. Failure mode: a label that is no class counts nothing, leaves zeros in its row, and psk_cuda_finish reports it. */
+/* All kernels but matrix products, which are cuBLAS's (run.c). Their limit is memory bandwidth, so most of them read and write
+ * four floats at a time. A C compiler accepts this file too: tests/kernels/emulated runs it on the host. Every sum has an order
+ * that depends on shape and grid only, and no float is added atomically: all runs give the same bits. Threads of a warp stay
+ * together when they exchange values: loops over rows are equal for a whole block, and a thread without a row takes part with
+ * neutral values. Failure mode: a label that is no class counts nothing, leaves zeros in its row, and psk_cuda_finish reports it.
+ */
 #include "launch.h"
 
 #include "worker/nn/kernels/kernels.h"

@@ -98,7 +98,7 @@ PSK_KERNEL psk_cuda_bag_backward(struct psk_cuda_args k);
 PSK_KERNEL psk_cuda_dot(struct psk_cuda_args k);
 /** a (rows, fields * columns), b = dy (rows, pairs) -> out (rows, fields * columns). */
 PSK_KERNEL psk_cuda_dot_backward(struct psk_cuda_args k);
-/** In one block: sum of partials -> loss (divided by rows; 0 for 0 rows) or count, whichever is not NULL. Bad row: fault. */
+/** In one block: sum of partials -> loss (divided by rows; 0 for 0 rows) or count, whichever is not NULL. Sets fault. */
 PSK_KERNEL psk_cuda_finish(struct psk_cuda_args k);
 
 #endif

@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-    BLOCKS_PER_PROCESSOR = 64,     /* most blocks of kernels that pass over memory; they hide latency */
-    ROW_BLOCKS_PER_PROCESSOR = 16, /* most blocks of kernels over rows; each block has one partial sum */
-    ROWS_PER_SUM_MIN = 64,         /* rows per block of psk_cuda_column_sums: 8 for each of its warps */
+    BLOCKS_PER_PROCESSOR = 64,     /* limit for kernels that pass over memory: many blocks hide latency */
+    ROW_BLOCKS_PER_PROCESSOR = 16, /* limit for kernels over rows: each block makes a partial sum */
+    ROWS_PER_SUM_MIN = 64,         /* fewest rows that a block of a column sum adds up: 8 for each warp */
     SUM_SHARES_MAX = 65535,        /* limit of gridDim.y */
     WIDE_COLUMNS = 4096,           /* a longer row gets a whole block */
 };
