@@ -7,7 +7,8 @@
 #include "wait.h"
 
 /* ---- session.c ---- */
-/** Call at the session's HELLO and at its BEATs: the session counts as alive for one lease (a setting, in ms) from now on. */
+/** Call at a session's HELLO and, at the directory, at its BEATs: it counts as alive for one lease (a setting, in ms) from
+ * now. */
 void psd_lease_renew(struct psd_task *t, struct psd_record *record);
 void psd_lease_end(struct psd_task *t, struct psd_record *record);
 /** Directory: find the session that is the chief (may initialise the container); NULL: none. */
@@ -16,7 +17,7 @@ const struct psd_record *psd_chief_holder(const struct psd_task *t, const struct
 bool psd_chief_any(const struct psd_task *t);
 /** Call when c is closed or about to be: from then on its session has no connection. */
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
-/** Call when the clock moves to now_ms: sessions that have lost their connection since the last tick are silent since now_ms. */
+/** Call when the clock moves to now_ms: sessions that lost their connection since the last tick count as silent since now_ms. */
 void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
 /** Answer the BEAT `id` of c's session; the directory also renews the lease. id 0: there was no BEAT, the frame only shows that
  * this task is alive. */
@@ -72,7 +73,7 @@ void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struc
  * False: nothing is left to do, or the variable has no memory: its checkpoint is still being loaded, here or by another task. */
 bool psd_outcome_finish(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
 /** End the unfinished push n, of which no more will come: as finished if its whole gradient has come, otherwise as abandoned.
- * Elements that it has changed stay changed; an abandoned push that has changed some is counted as torn. */
+ * Elements that it has changed stay changed; an abandoned push that has changed some is counted as torn (half applied). */
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
 /** End as abandoned a number of which no frame has come: the record lacks the number, and no number before it is missing. */
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
@@ -135,7 +136,8 @@ ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_re
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    /* adds the next object's entry, if the list has it; false: no object is left. NULL: add() for all variables and queues */
+    /* adds the next object's entry, if it belongs in the list; false: no object is left. NULL: add() for all variables and
+     * queues */
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
     /* adds the entry of this variable or queue, if it belongs in the list */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
@@ -146,8 +148,7 @@ void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_
 /** True while a list of c is unfinished: c's further requests wait. */
 bool psd_listing_goes_on(const struct psd_conn *c);
 bool psd_listing_has_work(const struct psd_task *t);
-/** Send the next slice of an unfinished list. Returns a connection whose list has ended, to handle its kept requests; NULL:
- * none. */
+/** Send the next slice of a list. Returns the connection if its list has ended, to handle its kept requests. NULL: it has not. */
 struct psd_conn *psd_listing_work(struct psd_task *t);
 /** Send beats to clients that wait for unfinished lists, so that they see that the task is alive. Call once a tick. */
 void psd_listing_tick(struct psd_task *t);
