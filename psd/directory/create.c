@@ -3,8 +3,7 @@
  *
  * Happy path of CREATE: the name and its owner are recorded, the owner is asked, and the client gets the owner's answer. FIND
  * answers from the names alone. DELETE asks the owners, and forgets the name when they have answered. Failure of CREATE:
- * - The owner is not connected, a list is missing, or a reset is pending: UNAVAILABLE; no name is recorded. The client repeats
- *   it.
+ * - The owner is not connected, a list is missing, or a reset is pending: UNAVAILABLE, no name is recorded; clients try again.
  * - The owner's connection drops before its answer: UNAVAILABLE, but the name stays recorded.
  * - The client's time is over: DEADLINE_EXCEEDED, whose text names the owner; the creation goes on.
  * - The owner refuses, other than by UNAVAILABLE: the name is forgotten, unless the owner is known to have the variable. */

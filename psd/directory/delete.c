@@ -29,8 +29,8 @@ static ps_status delete_variable(struct psd_task *t, const char *container, cons
     if (st == PS_OK && v != NULL) {
         const bool last = v->container->of_session && psd_container_count(v->container) == 1;
         psd_drop_here(t, v);
-        /* the session's container is empty here now. If it is empty on all tasks, the directory has forgotten it and orders no
-         * reset: this task resets its own part */
+        /* the session's container is empty here now. If it is empty everywhere, the directory has forgotten it and orders no
+         * reset */
         if (last) {
             (void)psd_reset_here(t, container);
         }

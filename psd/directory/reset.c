@@ -9,12 +9,11 @@
  * - A task of another job was away for more than a lease: the reset does not wait for it. It gets TASK_RESET when it sends its
  *   list, and the directory ignores what the list has of the container.
  *
- * If tasks have disks, each answers TASK_RESET when its disk has noted the reset (psd/checkpoint/bars.h), and no checkpoint is
- * begun meanwhile. The directory's disk notes the reset as open before it begins, and as closed before it ends: a directory that
- * restarts between the two does the reset again.
+ * If tasks have disks, each answers TASK_RESET when its disk has noted the reset (psd/checkpoint/bars.h). The directory's disk
+ * notes the reset as open before it begins, and as closed before it ends: a directory that restarts between the two does the
+ * reset again. No checkpoint is begun meanwhile.
  * - A newer chief has come before the open note is written: the older chief's reset is taken back.
- * - The open note cannot be written: nothing is reset. As it may be on disk all the same, nothing is created until the disk has
- *   noted the opposite.
+ * - The open note fails: nothing is reset. If it may be on disk, nothing is created until the disk has noted the opposite.
  * - A disk fails later: the client gets an error, and the disk is tried again each second. */
 #include "directory.h"
 
@@ -298,8 +297,7 @@ static void add_outstanding(const struct psd_task *t, struct psd_names *n, const
     }
 }
 
-/* Call when all other tasks have answered. Writes into buf what is left: this task, which drops content, or its disk. Returns
- * buf. */
+/* Write what the reset waits for besides other tasks: this task, which drops content, or its disk. Returns buf. */
 static const char *own_part(const struct psd_task *t, const struct psd_reset *reset, char *buf, size_t n)
 {
     PSI_IGNORE(snprintf(buf, n, "%s%s", reset->emptying || reset->forgetting ? "" : "the disk of ", t->name)); /* fits */

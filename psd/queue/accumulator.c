@@ -5,7 +5,7 @@
  *
  * Happy path: an ENQUEUE whose gradient is complete is served at once (queue_turns.c): the gradient is added or dropped, and the
  * result says which. Failure: an incomplete gradient has no effect. A sum that its client does not acknowledge goes back to the
- * queue; the next DEQUEUE gets this sum, however many gradients it asks for. */
+ * queue; the next DEQUEUE gets this sum, however many gradients the DEQUEUE asks for. */
 #include "queue.h"
 
 #include "psd/rpc/handlers.h"

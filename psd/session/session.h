@@ -7,8 +7,7 @@
 #include "wait.h"
 
 /* ---- session.c ---- */
-/** Call at a session's HELLO and, at the directory, at its BEATs: it counts as alive for one lease (a setting, in ms) from
- * now. */
+/** Call at HELLO and, at the directory, at BEATs: the session counts as alive for one lease (a setting, in ms) from now on. */
 void psd_lease_renew(struct psd_task *t, struct psd_record *record);
 void psd_lease_end(struct psd_task *t, struct psd_record *record);
 /** Directory: find the session that is the chief (may initialise the container); NULL: none. */
@@ -136,8 +135,8 @@ ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_re
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    /* adds the next object's entry, if it belongs in the list; false: no object is left. NULL: add() for all variables and
-     * queues */
+    /* adds the next object's entry, if it belongs in the list; false: no object is left. NULL: all variables and queues by
+     * add() */
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
     /* adds the entry of this variable or queue, if it belongs in the list */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
