@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all handlers use: log lines, effects, connections, rights, replies, and the other tasks. An effect is an order to the
- * shell, the code around this core that has sockets, disks and threads. */
+ * shell: the code around this core that has sockets, disks and threads. */
 #ifndef PSD_BASE_H
 #define PSD_BASE_H
 
@@ -105,7 +105,7 @@ bool psd_peers_left(const struct psd_task *t, uint64_t life);
 /** Check that all tasks of the directory's job (at another task: this task) have their start checkpoint or need none.
  * UNAVAILABLE: one waits for it or loads it. FAILED_PRECONDITION, at the directory only: the tasks cannot start. */
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** Refuse the list request r if this task has no variables yet and psd_peers_begun() fails: a checkpoint may fill it. True:
+/** Refuse the list request r if this task has no variables and psd_peers_begun() fails: a checkpoint may fill it. True:
  * refused. */
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** True if p is another task that is connected and has sent its list of names: requests can be sent to it. */

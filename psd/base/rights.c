@@ -100,9 +100,8 @@ ps_status psd_rights_saved(struct psd_task *t, const struct psd_conn *c, const c
     return may ? PS_OK : psd_rights_denied(t, c, what, "*", PSI_RIGHT_READ, err);
 }
 
-/* True if this denial is to be logged now. of: hash of identity and right. An `of` without an entry in t->denials replaces the
- * oldest entry, if this is older than PSD_DENIAL_LOG_MS. *out_count: number of denials with this hash that the line stands
- * for. */
+/* True if this denial is to be logged now. of: hash of identity and right. If t->denials has no entry for `of`, the oldest entry
+ * is reused, if it was not logged lately. *out_count: how many denials with this hash the log line stands for. */
 static bool is_logged(struct psd_task *t, uint64_t of, uint64_t *out_count)
 {
     struct psd_denial *oldest = &t->denials[0], *found = NULL;

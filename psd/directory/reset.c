@@ -609,7 +609,6 @@ static ps_status note_open(struct psd_task *t, struct psd_reset *made, struct ps
     return PS_OK;
 }
 
-/* Allocate the record of a new reset. NULL: no memory. */
 static struct psd_reset *make(struct psd_task *t, const char *container, struct psi_err *err)
 {
     struct psd_reset *made = psd_reset_new(t->peer_count);

@@ -42,7 +42,6 @@ static struct psd_pull_out *pull_of(struct psi_out *out)
     return PSI_CONTAINER_OF(out, struct psd_pull_out, out);
 }
 
-/* The memory of the value (slot 0), or of the optimizer's slot number `slot`, from 1. */
 static const uint8_t *memory_of(const struct psd_variable *v, uint32_t slot)
 {
     return slot == 0 ? v->value : v->slots[slot - 1];
@@ -155,7 +154,6 @@ void psd_pull_free_all(struct psd_task *t)
     }
 }
 
-/* The values that a frame carries. */
 struct values {
     const struct psd_variable *variable;
     uint32_t slot;         /* 0: the value; n: the optimizer's n-th slot */

@@ -50,8 +50,7 @@ void psd_progress_free_all(struct psd_task *t)
     }
 }
 
-/* Check that v has this slot, and that its power (struct psi_slot), a double's bits, is 0 to 1 in v's dtype, or 0 if it has
- * none. */
+/* Check that v has this slot, and that the double in power_bits, its power, is 0 to 1 in v's dtype, or 0 if it has no power. */
 static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_t power_bits, struct psi_err *err)
 {
     const struct psi_slot *row = psi_optimizer_slot(&v->optimizer, slot - 1);
@@ -531,8 +530,7 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
                        shorter ? ps_dtype_name((ps_dtype)g->wire) : "");
 }
 
-/* Check the strings of an ASSIGN, whose last bytes are at p, after copying these behind the earlier ones (commit copies
- * again). */
+/* Check the strings of an ASSIGN. Copies their last bytes, at p, behind the earlier ones first (the commit copies them again). */
 static ps_status check_blob(const struct psd_number *n, const uint8_t *p, uint64_t bytes, struct psi_err *err)
 {
     const struct psd_progress *g = n->progress;
