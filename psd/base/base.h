@@ -14,7 +14,7 @@ void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *ev
 bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
 /** Queue a zeroed effect, which the caller fills in. NULL: no memory. */
 struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind);
-/** Ask the shell to connect to the task `peer`. False: no memory; ask again at a later tick. */
+/** Order a connection to the task `peer`. False: no memory; ask again at a later tick. */
 bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_peer *peer) PSI_MUST;
 
 /* ---- conn.c ---- */
@@ -23,7 +23,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
 /** If c is receiving a frame with input of a CALL: read and drop the bytes of the frame that are still to come. */
 void psd_part_end(struct psd_conn *c);
-/** Stop reading from c for good, and put it into task->ended, to be freed. The caller or the shell closes the socket. */
+/** Stop reading from c for good, and put it into task->ended, to be freed. Leaves the socket (c->link) open. */
 void psd_conn_end(struct psd_task *t, struct psd_conn *c);
 /** Take the next connection out of task->ended; NULL: none. The caller drops references to it; psd_conns_free() frees it. */
 struct psd_conn *psd_conn_next_ended(struct psd_task *t);
@@ -105,8 +105,7 @@ bool psd_peers_left(const struct psd_task *t, uint64_t life);
 /** Check that all tasks of the directory's job (at another task: this task) have their start checkpoint or need none.
  * UNAVAILABLE: one waits for it or loads it. FAILED_PRECONDITION, at the directory only: the tasks cannot start. */
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** Refuse the list request r if this task has no variables and psd_peers_begun() fails: a checkpoint may fill it. True:
- * refused. */
+/** Refuse r, a request for a list, if this task has no variables and psd_peers_begun() fails. True: r is refused. */
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** True if p is another task that is connected and has sent its list of names: requests can be sent to it. */
 static inline bool psd_peer_hears(const struct psd_peer *p)

@@ -89,8 +89,8 @@ void psd_task_link_loop_turn(struct psd_task *t);
 /** Call at the end of each event. If psd_task.list_again is set, this task sends its list of names to the directory once more; if
  * a list is being sent at present, the new one begins after its end. */
 void psd_task_link_turn(struct psd_task *t);
-/** Call when a dial to the directory has succeeded (shell: the connection at the code around this core, which has the sockets) or
- * failed (why: the reason). The returned psd_conn may be closing already. */
+/** Call when a dial to the directory has succeeded (shell: the caller's pointer for the connection) or failed (why: the reason).
+ * The returned psd_conn may be closing already. */
 struct psd_conn *psd_task_link_dialed(struct psd_task *t, void *shell, const char *why);
 void psd_task_link_lost(struct psd_task *t, struct psd_conn *c);
 void psd_task_link_tick(struct psd_task *t);

@@ -117,7 +117,7 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset);
 
 static void note_failed(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
-    /* the disk still says that the reset is open, so the bar is open again */
+    /* the disk still says that the reset is open, so the record in memory says so again, too */
     PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL));
     reset->noting = false;
     ask_later(t, reset, err);

@@ -50,7 +50,7 @@ void psd_progress_free_all(struct psd_task *t)
     }
 }
 
-/* Check that v has this slot, and that the double in power_bits, its power, is 0 to 1 in v's dtype, or 0 if it has no power. */
+/* Check that v has this slot. power_bits, a double: the slot's power, such as Adam's beta1^t: 0 to 1, or 0 if it has no power. */
 static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_t power_bits, struct psi_err *err)
 {
     const struct psi_slot *row = psi_optimizer_slot(&v->optimizer, slot - 1);
@@ -165,7 +165,7 @@ struct asked {
     uint64_t step; /* pushes: 1 + global step that the session knows; 0: not known */
     /* ASSIGN: number of the sender as chief (session that may initialise the container); 0: not sent as chief */
     uint64_t chief_number;
-    uint64_t power_bits;    /* ASSIGN to a slot: the slot's power (struct psi_slot) */
+    uint64_t power_bits;    /* ASSIGN to a slot that has a power, such as Adam's beta1^t: the power, a double */
     uint64_t member, round; /* CONTRIBUTE, CONTRIBUTE_ROWS */
 };
 

@@ -147,8 +147,7 @@ static ps_status conclude(struct psi_exec_run *r, size_t *out_bytes, struct psi_
     return err->code == PS_OK ? write_answer(r, out_bytes, err) : err->code;
 }
 
-/* Call before the run is freed: tells the server why it failed, and detaches the run from the call: cancel() then finds no
- * run. */
+/* Call before the run is freed: tells the server why it failed, and clears the call's pointer to it, which cancel() reads. */
 static void leave(struct psi_exec_run *r, ps_reason reason)
 {
     r->ops->functions->reason(r->call, reason);

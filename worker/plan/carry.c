@@ -7,8 +7,7 @@
  *   variables at the task that uses them first. A large value that only one run needs is sent in that run's call.
  * - A large constant is put into a variable, which keeps it for all further runs.
  * - A fetched value comes in the answer if it fits, else the client reads it from a variable.
- * All variables are made at once, at the first run with these types (keep.c). Failure modes: errors of making, assigning or
- * reading a variable. */
+ * All variables are made at once, at the first run with these types (keep.c). Failure modes: a variable cannot be used. */
 #include "keep.h"
 
 #include "common/blob.h"
@@ -153,8 +152,7 @@ static uint32_t largest_inline(const struct psi_trip *t, uint32_t run, bool feed
     return largest;
 }
 
-/* Set psi_trip_value.travels for the inputs of run `run`: true for a large value of the client that no other run needs on a
- * task. */
+/* Set psi_trip_value.travels for the inputs of run `run`: true for a large value of the client that only this run needs. */
 static void inputs_travel(struct psi_trip *t, uint32_t run)
 {
     for (uint32_t i = 0; i < t->plan->row_count; i++) {

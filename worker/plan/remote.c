@@ -2,9 +2,8 @@
 /* Executes runs on tasks. Each run of a level is encoded as a call (run.h). Its inputs are values that the client has, and
  * variables, which the executing task reads. Its outputs are values that the client or a later run needs, and values to assign,
  * add and push. All calls are sent in one event of the loop; meanwhile the client executes its own run. Then the thread waits for
- * all answers, and takes the values from them. Failure modes: the error of a call names its rows and its task; if several runs
- * fail, the first error is returned. A lost task is ABORTED with outcome unknown; a task without PSI_RUN_CALL is
- * UNIMPLEMENTED. */
+ * all answers, and takes the values. Failure modes: the error of a call names its rows and its task; if several runs fail, the
+ * first error is returned. A lost task is ABORTED with outcome unknown; a task without PSI_RUN_CALL is UNIMPLEMENTED. */
 #include "keep.h"
 
 #include "common/mem.h"
