@@ -185,7 +185,7 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     }
     struct psd_peer *p = &t->peers[item->owner];
     const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
-    /* this process of the owner has not listed the variable: if the owner makes it, it is new */
+    /* if this process of the owner has not listed the variable, the variable counts as new, and gets the next number */
     if (n->life != p->life) {
         t->next_order = t->next_order > t->store.next_order ? t->next_order : t->store.next_order;
         item->order = t->next_order++;

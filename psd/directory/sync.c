@@ -243,7 +243,7 @@ static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct s
     bool same = is_same_set(t, s, &had) && g != NULL && memcmp(&g->options, o, sizeof(*o)) == 0;
     bool goes_on = g != NULL && g->phase != PSD_GROUP_FAILED && g->phase != PSD_GROUP_ENDING;
     char who[128];
-    /* there is no such group, or none of its members is alive */
+    /* true: the group that the SYNC asks for does not exist, or was used and has no living member */
     if (!(same && goes_on && (!g->used || living(g, who, sizeof(who)) != NULL))) {
         st = g == NULL ? PS_OK : check_free(g, o, had, s->count, err);
         st = st == PS_OK ? check_owners(t, s, o, err) : st;

@@ -171,7 +171,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         psd_task_link_lost(t, older);
         psd_conn_close(t, older, false);
     }
-    /* this process was refused before, and is the task now: the conflict is over */
+    /* if this process was refused before, the conflict is over: it is the task now */
     if (p->conflict_life == hello->life) {
         p->conflict[0] = '\0';
     }
@@ -266,9 +266,8 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         }
         psd_loader_made(t, p, n->container);
         const struct psd_group *g = psd_group_find(t, named.container);
-        bool knows =
-            /* in other phases the owner may not know yet what the chief wants */
-            g == NULL || g->phase == PSD_GROUP_RECOVERING;
+        /* in other phases the owner may not know yet what the chief wants */
+        bool knows = g == NULL || g->phase == PSD_GROUP_RECOVERING;
         if (knows) {
             psd_name_in_rounds(n, (uint8_t)item->rounds);
         }

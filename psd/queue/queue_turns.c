@@ -68,7 +68,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(fail_closed(t, v, "closed", err)); /* the caller sees it */
         return DONE;
     }
-    /* the gradient is too old: it is dropped, and the request's result is 0 */
+    /* a gradient that is too old is dropped, and the request's result is 0 */
     if (k->apply && k->local_step < v->queue->step) {
         psd_queue_note_dropped(v->queue);
         return DONE;
@@ -77,7 +77,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(psd_work_filled(t, w, v, err)); /* the caller sees it */
         return DONE;
     }
-    /* all items must fit, or none goes in */
+    /* a fill: all items must fit, or none goes in */
     if (k->fill && psd_queue_reserve(&t->store, v->queue, k->count, err) != PS_OK) {
         return DONE;
     }

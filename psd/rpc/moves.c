@@ -97,7 +97,7 @@ static void move(struct psd_task *t, const struct psd_progress *p, bool all)
         (void)psd_outcome_finish(t, record, n);
     }
     struct psd_conn *c = record->conn;
-    /* true: the push is finished, and c, which brought it, is still connected */
+    /* answer if the push is finished, and c, which brought it, is still connected */
     if (n->progress == NULL && c != NULL && c->number == n) {
         psd_push_answer(t, c, v, wire, n);
     }

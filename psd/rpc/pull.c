@@ -259,8 +259,8 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     c->copy_bytes += copy_bytes;
     if (h->op == PS_OP_PULL && bytes > PS_SEGMENT_BYTES && copy == NULL) {
         psi_outq_push_late(&c->link->out, &p->out);
-        /* in order with other frames: a copy must not arrive after newer values, nor a push's values after its reply */
     } else {
+        /* in order with other frames: a copy must not arrive after newer values, nor a push's values after its reply */
         psi_outq_push_stream(&c->link->out, &p->out);
     }
     psd_mark_dirty(t, c);

@@ -633,7 +633,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     /* a contribution whose result is not 0 was too late and is not counted */
     t->count.pushes_applied += psd_push_is_gradient(kind) && !(psd_push_contributes(kind) && n->result[0] != 0);
     psd_age_note(v, moves ? v->version + 1 : n->version, from);
-    /* in later turns moves.c changes the value in slices, and answers; until then nothing more is read from c */
+    /* if moves.c changes the value in slices, moves.c also answers, in a later turn; until then nothing more is read from c */
     if (moves) {
         psd_move_begin(t, c->record, n);
         return;

@@ -72,7 +72,7 @@ static struct psd_rival *find_rival(struct psd_record *holder, const struct clai
     return NULL;
 }
 
-/* True if the holder has returned the challenge made when c's session first asked. False at the first ask, which makes it. */
+/* True if the holder has returned the challenge made when c's session first asked. False in the first ask, which makes one. */
 static bool is_alive(struct psd_task *t, struct psd_record *holder, const struct claim *c)
 {
     const struct psd_rival *known = find_rival(holder, c);

@@ -135,7 +135,7 @@ ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_re
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    /* adds the next object's entry, if it belongs in the list; false: no object is left. NULL: add() for all variables, queues */
+    /* adds the next object's entry if it is in the list; false: no object is left. NULL: add() for all variables and queues */
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
     /* adds the entry of this variable or queue, if it belongs in the list */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
@@ -146,7 +146,7 @@ void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_
 /** True while a list of c is unfinished: c's further requests wait. */
 bool psd_listing_goes_on(const struct psd_conn *c);
 bool psd_listing_has_work(const struct psd_task *t);
-/** Send the next slice of a list. Returns the connection if its list has ended, to handle its kept requests. NULL: it has not. */
+/** Send the next slice of a list. Returns the connection whose list has ended, to handle its kept requests. NULL: none. */
 struct psd_conn *psd_listing_work(struct psd_task *t);
 /** Send beats to clients that wait for unfinished lists, so that they see that the task is alive. Call once a tick. */
 void psd_listing_tick(struct psd_task *t);

@@ -339,7 +339,7 @@ void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_reques
     struct psd_wait *w = psi_u64_map_find(&c->record->waits, r->header.id);
     if (w != NULL) {
         w->acknowledged = w->stage == PSD_WAIT_DONE && r->header.offset == 0;
-        psd_wait_free(t, w); /* an ACK of a request without an answer means that the client gives it up */
+        psd_wait_free(t, w); /* also if w is not answered yet: then the client gives the request up */
     }
 }
 

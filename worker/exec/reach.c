@@ -323,7 +323,7 @@ static void on_answer(struct psi_api_right *right, const struct psi_err *err)
     (void)pthread_mutex_lock(&carrier->lock);
     e->asking = false;
     e->permitted = err->code == PS_OK;
-    /* otherwise t->err keeps the error of the look-up */
+    /* after a failed look-up t->err keeps the error of the look-up, unless the client must not learn it */
     if (e->known->there || err->code == PS_PERMISSION_DENIED) {
         e->t->err = *err;
         e->t->err.applied = PS_NOTHING_APPLIED;

@@ -7,7 +7,7 @@
  *   variables at the task that uses them first. A large value that only one run needs is sent in that run's call.
  * - A large constant is put into a variable, which keeps it for all further runs.
  * - A fetched value comes in the answer if it fits, else the client reads it from a variable.
- * All variables are made at once, at the first run with these types (keep.c). Failure modes: a variable cannot be used. */
+ * The first run with these types makes all variables at once (keep.c). Failure modes: a variable cannot be made or used. */
 #include "keep.h"
 
 #include "common/blob.h"

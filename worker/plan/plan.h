@@ -11,7 +11,7 @@
 
 /** Place of rows that the client executes. A row's place is otherwise the index of a task in the client's table of tasks. */
 #define PSI_PLAN_CLIENT (PSI_CUT_NOWHERE - 1u)
-/** Bytes for the device of a task: "GPU:0". */
+/** Room for the device of a task, such as "GPU:0", with the NUL. */
 #define PSI_PLAN_DEVICE_BYTES (PSI_RUN_DEVICE_BYTES_MAX + 1)
 enum { PSI_PLAN_ALIGN = 64 }; /* bytes; alignment of values in the client's memory */
 
