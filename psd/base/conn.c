@@ -36,8 +36,7 @@ static bool has_drained(const struct psi_outq *q)
     return q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256;
 }
 
-/* Bytes of a connection in the memory budget, without buffers and queue: its structs here, and about 1024 bytes for its
- * socket. */
+/* Bytes of a connection in the memory budget, without buffers and queue: its structs, and about 1024 bytes for its socket. */
 enum { CONN_BYTES = sizeof(struct psd_conn) + sizeof(struct psi_link) + 1024 };
 
 void psd_conn_count(struct psd_task *t, struct psd_conn *c)

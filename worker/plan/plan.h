@@ -181,7 +181,7 @@ struct psi_trip {
     struct psi_cut_run *runs;      /* [run_count] */
     uint32_t run_count;
     struct psi_trace *trace;
-    bool changed; /* a run may have changed variables, so later errors of the trip say that (err->applied) */
+    bool changed; /* a run may have changed variables: later errors of the trip say that (err->applied) */
 };
 /** Find the rows that the fetches need, take the program's inputs, and infer all types. Nothing is sent. */
 ps_status psi_trip_prepare(struct psi_trip *t, struct psi_err *err) PSI_MUST;

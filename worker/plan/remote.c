@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* a value of at least so many bytes is sent from the trip's memory: one more buffer to send costs less than copying the value */
+/* bytes from which on a value is sent without copying it into the call: one more buffer to send costs less than the copy */
 enum { LEND_BYTES = 32 << 10 };
 enum { NO_NUMBER = UINT16_MAX }; /* instead of a value's index in a run: indices are below PSI_RUN_VALUES_MAX */
 
@@ -20,7 +20,7 @@ struct sent {
     struct psi_api_call call;
     struct psi_call_io io;
     struct psi_buf in;
-    struct psi_lent *lents; /* values that are sent from the trip's memory, not from `in`; NULL: none */
+    struct psi_lent *lents; /* values that are sent from their own memory, not from `in`; NULL: there are none */
     uint32_t lent_count;
     uint8_t *out;
     uint32_t run;
