@@ -2,8 +2,8 @@
 /* `psctl config set` and SIGHUP in the daemon: settings that may change while a task runs (PSD_SERVER_SETTINGS).
  *
  * Happy path: the text is parsed as on the command line, and turned into the value for one task. psd_server_set_text() gets this
- * value; live->now keeps it for `psctl config`. The configuration file is not written: a restart has the old value. Failure
- * changes nothing. */
+ * value, and live->now keeps it for `psctl config`. The configuration file is not written, so a restart has the old value.
+ * Failure: nothing has changed. */
 #include "live.h"
 
 #include <stdio.h>

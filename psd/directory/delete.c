@@ -29,8 +29,7 @@ static ps_status delete_variable(struct psd_task *t, const char *container, cons
     if (st == PS_OK && v != NULL) {
         const bool last = v->container->of_session && psd_container_count(v->container) == 1;
         psd_drop_here(t, v);
-        /* the session's container is empty here. If it is so everywhere, the directory has forgotten it: reset this task's
-         * part */
+        /* a session's container is empty here now. If it is so everywhere, the directory has forgotten it: so reset this part */
         if (last) {
             (void)psd_reset_here(t, container);
         }

@@ -14,9 +14,8 @@
 struct containers_at {
     /* cursors; outer: over the store's containers, then over psd_directory.in; inner: over one container's variables */
     uint64_t outer, inner;
-    bool known; /* true: the second pass, over containers of which the directory knows names */
-    uint64_t
-        made; /* psd_store.containers_made at the end of the first pass: containers with a higher or equal number are newer */
+    bool known;    /* true: the second pass, over containers of which the directory knows names */
+    uint64_t made; /* number of containers ever made, at the end of the first pass: later ones have this number or more */
     char container[PS_CONTAINER_BYTES_MAX + 1]; /* container whose variables are being counted; "": begin the next one */
     ps_v1_ContainerAnswer sum;                  /* sums over the variables of `container` so far */
 };

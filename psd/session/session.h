@@ -25,7 +25,7 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 uint64_t psd_session_staged_bytes(const struct psd_record *r);
 /** Free the session's waiting requests; collecting_only: only those whose frames have not all come. */
 void psd_session_end_waits(struct psd_task *t, struct psd_record *record, bool collecting_only);
-/** Forget the session: after its GOODBYE, or when it had no connection for the time of the setting session_keep. */
+/** Forget the session: after GOODBYE, after the time session_keep without a connection, to make room, or when the task ends. */
 void psd_session_drop(struct psd_task *t, struct psd_record *record);
 
 /* ---- own.c: containers of sessions ---- */
@@ -53,7 +53,7 @@ void psd_claim_proved(struct psd_record *record, uint64_t number);
 
 /* ---- outcome.c: how a push or another numbered mutation ends; ABANDON ---- */
 void psd_outcome_send(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32_t handle, const struct psd_number *n);
-/** Call when a frame of c is not the next piece of its push: logs this and closes c. */
+/** Call when a frame of c is not the next piece of its push, or its number is out of order: logs this and closes c. */
 void psd_outcome_gap(struct psd_task *t, struct psd_conn *c, const char *why);
 /** True if the mutation with r's sequence number, which has no body, may be done. False: it was done before, and its outcome is
  * sent again; or an earlier number is missing (GAP), and the connection is closed. */
@@ -99,7 +99,7 @@ void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_o
 void psd_job_session(struct psd_task *t, struct psd_record *record);
 /** Call when a session is heard again after its lease had ended. A JOB_DONE of an older process of its task no longer counts. */
 void psd_job_session_back(struct psd_task *t, const struct psd_record *record);
-/** If the job is done, tell the ps task p, which has just connected and sent its list. */
+/** If the job is done, tell the ps task p, unless p knows this or has not sent its list of names on a connection. */
 void psd_job_tell(struct psd_task *t, struct psd_peer *p);
 /** Handle p's answer to TASK_DONE; err NULL: p knows that the job is done. */
 void psd_job_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
