@@ -36,7 +36,7 @@ struct psi_exec_carrier {
     ps_session *session;
     struct psi_map variables; /* records of variables, struct known, by container, name and the container's key */
     struct psi_list recent;   /* struct known, least recently used first */
-    struct psi_list dropping; /* struct known without users that could not be freed yet (drop()) */
+    struct psi_list dropping; /* struct known without users that could not be freed yet (on_dropped()) */
 };
 
 /* A variable that the session knows or is looking up. Under carrier->lock. */
@@ -102,7 +102,7 @@ static void on_dropped(struct psi_api_found *found, bool gone)
     }
 }
 
-/* Under the lock: free k, which has no users. The session frees its own record of the variable; then on_dropped() frees k. */
+/* Under the lock: free k, which has no users. The session frees its record of the variable first; on_dropped() then frees k. */
 static void drop(struct known *k)
 {
     psi_list_remove(&k->link);
