@@ -140,8 +140,7 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
                const struct psi_err *err, uint32_t retry_after_ms, const struct ps_reply_meta *meta, const uint8_t *result);
 void psd_reply_body(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, const void *result, uint16_t result_bytes,
                     const void *body, uint32_t body_bytes);
-/** Close c because of its peer: wrong frames, silence, lost rights. A last frame says why, unless a frame is half sent or
- * connections are scarce. */
+/** Close c for wrong frames, silence or lost rights. A last frame says why, unless one is half sent or connections are scarce. */
 void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why);
 /* A message whose body is a list: begin, add ..., end. The list may take several frames; each but the last has flag MORE. */
 struct psd_list {
