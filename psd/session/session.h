@@ -135,7 +135,7 @@ ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_re
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    /* adds the next object's entry if it is in the list; false: no object is left. NULL: add() for all variables and queues */
+    /* adds the next object's entry, unless it is left out; false: no object is left. NULL: add() for each variable and queue */
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
     /* adds the entry of this variable or queue, if it belongs in the list */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
