@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all handlers use: log lines, effects (orders to the shell), connections, rights, replies, and the other tasks. */
+/* What all handlers use: log lines, effects, connections, rights, replies, and the other tasks. An effect is an order to the
+ * shell: the code around this core that has sockets, disks and threads. */
 #ifndef PSD_BASE_H
 #define PSD_BASE_H
 
@@ -11,9 +12,9 @@ void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *ev
 /** Log one event, for example: psd_log(t, PSI_LOG_INFO, "config_set", PSI_KV("name", name), PSI_KV("new", value)). */
 #define psd_log(t_, level_, event_, ...) psd_log_fields(t_, level_, event_, PSI_KVS(__VA_ARGS__))
 bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
-/** Queue a zeroed effect (an order to the shell); the caller fills it in. NULL: no memory. */
+/** Queue a zeroed effect, which the caller fills in. NULL: no memory. */
 struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind);
-/** Ask the shell to connect to the task `peer`. False: no memory; ask again at a later tick. */
+/** Order a connection to the task `peer`. False: no memory; ask again at a later tick. */
 bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_peer *peer) PSI_MUST;
 
 /* ---- conn.c ---- */
@@ -22,9 +23,9 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
 /** If c is receiving a frame with input of a CALL: read and drop the bytes of the frame that are still to come. */
 void psd_part_end(struct psd_conn *c);
-/** Stop reading from c for good, and put it into task->ended, to be freed. The caller or the shell closes its link. */
+/** Stop reading from c for good, and put it into task->ended, to be freed. Leaves the socket (c->link) open. */
 void psd_conn_end(struct psd_task *t, struct psd_conn *c);
-/** Take the next connection out of task->ended; NULL: none. The caller removes references to it; psd_conns_free() frees it. */
+/** Take the next connection out of task->ended; NULL: none. The caller drops references to it; psd_conns_free() frees it. */
 struct psd_conn *psd_conn_next_ended(struct psd_task *t);
 void psd_conns_free(struct psd_task *t);
 /** Call when the peer of c has identified itself: from now on it may send large bodies, and gets one of the shared buffers. */
@@ -39,8 +40,7 @@ bool psd_full_has_work(const struct psd_task *t);
 /** Find a connection, the longest waiting first, whose kept bytes can now be processed. Call if psd_full_has_work(). */
 struct psd_conn *psd_full_work(struct psd_task *t);
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
-/** True if all shared segment buffers are in use: then connections without one are not read, unless their peer is unidentified.
- */
+/** True if all shared segment buffers are in use: connections without one are not read, except those of unidentified peers. */
 bool psd_buffers_exhausted(const struct psd_task *t);
 /** Lend c a shared segment buffer or, for an unidentified peer, a small one of its own. False: there is no buffer. */
 bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c) PSI_MUST;
@@ -74,7 +74,7 @@ unsigned psd_rights_keyed(const char *container);
 /** Check that c's peer may read files of checkpoints, which have values of all containers. Allowed: tasks of the directory's job,
  * administrators, and peers that may read every container. Others are denied as by psd_rights_denied(). */
 ps_status psd_rights_saved(struct psd_task *t, const struct psd_conn *c, const char *what, struct psi_err *err) PSI_MUST;
-/** Check that the table of rights has a row for c's peer. PERMISSION_DENIED, reason IDENTITY: counted and logged as a denial. */
+/** Check that the table of rights has a row for c's peer. PERMISSION_DENIED, reason IDENTITY: counted and logged. */
 ps_status psd_rights_known(struct psd_task *t, const struct psd_conn *c, struct psi_err *err) PSI_MUST;
 /** Deny a request: set err to PERMISSION_DENIED with who, what, where, and the row of the table that would allow it. The denial
  * is counted, and logged once a minute for each identity and right. container NULL: the cluster. rights: the missing ones. */
@@ -105,7 +105,7 @@ bool psd_peers_left(const struct psd_task *t, uint64_t life);
 /** Check that all tasks of the directory's job (at another task: this task) have their start checkpoint or need none.
  * UNAVAILABLE: one waits for it or loads it. FAILED_PRECONDITION, at the directory only: the tasks cannot start. */
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** While psd_peers_begun() fails, refuse to list an empty store: it may be filled from the checkpoint. True: r is refused. */
+/** Refuse r, a request for a list, if this task has no variables and psd_peers_begun() fails. True: r is refused. */
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** True if p is another task that is connected and has sent its list of names: requests can be sent to it. */
 static inline bool psd_peer_hears(const struct psd_peer *p)
@@ -117,7 +117,7 @@ void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const 
 const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 
 /* ---- batch.c: one log line for many variables of an event ---- */
-/** Add a variable to the pending log line with this event, peer and detail. A pending line with others of these is written first.
+/** Add a variable to the pending log line with this event, peer and detail. A pending line of another kind is written first.
  * event, and the key of detail, are string constants; the other texts are copied. */
 void psd_log_batch(struct psd_task *t, enum psi_log_level level, const char *event, const char *peer, const char *var,
                    struct psi_kv detail);
@@ -140,7 +140,7 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
                const struct psi_err *err, uint32_t retry_after_ms, const struct ps_reply_meta *meta, const uint8_t *result);
 void psd_reply_body(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, const void *result, uint16_t result_bytes,
                     const void *body, uint32_t body_bytes);
-/** Close c, because its peer broke the protocol. A last frame says why, unless another is half sent or connections are scarce. */
+/** Close c for wrong frames, silence or lost rights. A last frame says why, unless one is half sent or connections are scarce. */
 void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why);
 /* A message whose body is a list: begin, add ..., end. The list may take several frames; each but the last has flag MORE. */
 struct psd_list {

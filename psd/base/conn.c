@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections, and the segment buffers that they share.
  *
- * Happy path: a connection is read, except while its send queue is long or no buffer is free. The shell or the task closes it. At
- * the end of that event its session, its peer and an unfinished INIT give up their references to it (psd_conn_next_ended(),
- * task.c), and it is freed. Failure: without memory a connection is refused. */
+ * Happy path: a connection is read, except while its send queue is long or no buffer is free. This task closes it, or its socket
+ * ends. At the end of that event its session, its peer and an unfinished INIT give up their references to it
+ * (psd_conn_next_ended(), task.c), and it is freed. Failure: without memory a connection is refused. */
 #include "base.h"
 #include "times.h"
 
@@ -36,7 +36,7 @@ static bool has_drained(const struct psi_outq *q)
     return q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256;
 }
 
-/* Bytes of a connection in the memory budget, without buffers and queue: its structs, and about 1024 bytes in the shell. */
+/* Bytes of a connection in the memory budget, without buffers and queue: its structs, and about 1024 bytes for its socket. */
 enum { CONN_BYTES = sizeof(struct psd_conn) + sizeof(struct psi_link) + 1024 };
 
 void psd_conn_count(struct psd_task *t, struct psd_conn *c)
@@ -84,7 +84,7 @@ bool psd_full_begins(struct psd_task *t, struct psd_conn *c)
     return true;
 }
 
-/* Find the longest waiting connection whose queue is short again and that needs no segment buffer. NULL: none. */
+/* Find the longest waiting connection whose send queue is short again and that does not lack a segment buffer. NULL: none. */
 static struct psd_conn *next_full(const struct psd_task *t)
 {
     struct psi_list *it = NULL;

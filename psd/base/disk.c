@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core's side of its disk (psd/disk.h): operations that the core has asked for and that are not answered.
+/* Operations on the task's disk (psd/disk.h) that were asked for and are not answered yet.
  *
- * Happy path: psd_disk_ask() emits an effect DISK, the shell carries the operation out, and psd_disk_done() calls the asker's
- * callback. psd_disk_ask() fails, and the callback is not called, without a directory on disk, memory, or room for one more
- * operation. */
+ * Happy path: psd_disk_ask() queues an effect DISK. The shell, the code around this core, carries the operation out, and
+ * psd_disk_done() calls the asker's callback. Failure: without a directory on disk, memory, or room for one more operation
+ * psd_disk_ask() fails, and the callback is not called. */
 #include "disk.h"
 
 #include "base.h"
@@ -11,7 +11,7 @@
 #include "common/mem.h"
 
 struct psd_disk_ask {
-    struct psi_list link; /* in task->disk_asks, where the oldest ask is first */
+    struct psi_list link; /* link in task->disk_asks, oldest first */
     uint64_t id;
     psd_disk_done_fn done;
     void *ctx;

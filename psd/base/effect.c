@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Effects (what a task orders its shell to do), log lines among them; and random numbers, which derive from the task's seed. */
+/* Effects: a task's orders to the code around it (its shell), log lines among them. Random numbers, made from the task's seed. */
 #include "base.h"
 #include "events.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* EVENTS: what has happened at this task, kept in a bounded list.
  *
- * Happy path: psd_log() or psd_event() with a name of the table appends an entry; entries have consecutive numbers. A client
- * asks for the entries from a number on. If there are none yet, the client waits, and is answered at the end of the shell's
- * event in which an entry is noted. Failure: a slow client sees from the numbers how many entries it has missed. An event that
- * peers cause often is noted at most PSD_EVENTS_A_SECOND times a second; its next entry says how many were left out. Without
- * memory an event is left out. The list is lost with the process; the client sees that because `life` differs. */
+ * Happy path: psd_log() or psd_event() with a name of the table appends an entry; entries have consecutive numbers. A client asks
+ * for the entries from a number on. If there are none yet, the client waits, and is answered as soon as an entry is noted.
+ * Failure: a slow client sees from the numbers how many entries it has missed. An event that peers cause often is noted at most
+ * PSD_EVENTS_A_SECOND times a second; its next entry says how many were left out. Without memory an event is left out. The list
+ * is lost with the process; the client sees that because `life` differs. */
 #include "events.h"
 
 #include "common/mem.h"
@@ -190,9 +190,9 @@ static void answer_waiting(struct psd_task *t, struct psd_conn *c)
 void psd_events_ask(struct psd_task *t, struct psd_conn *c, uint64_t id, const ps_v1_Events *m)
 {
     if (psi_list_linked(&c->following)) {
-        answer_waiting(t, c); /* c has at most one waiting request: the older one is answered now */
+        answer_waiting(t, c);
     }
-    /* each psd process (life) numbers its events anew. If `next` is of another life, the answer begins with the oldest event */
+    /* each psd process (life) numbers its events anew. If m->next is of another life, the answer begins with the oldest event */
     const bool ours = m->life == t->life && t->events != NULL && m->next <= t->events->next;
     const uint64_t next = ours ? m->next : 0;
     if (c->closing || m->wait_ms == 0 || has(t, next)) {

@@ -12,12 +12,12 @@ enum {
     PSD_EVENTS_WAIT_MS_MAX = 30000 /* after this time a waiting client gets an empty answer, and asks again */
 };
 
-/** Note an event, if its name is in the table of events.c. kv [count]: its fields. Without memory it is left out. */
+/** Note an event, if its name is in the table of events.c. kv [count]: its fields. Without memory the event is left out. */
 void psd_event_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count);
 #define psd_event(t_, level_, event_, ...) psd_event_fields(t_, level_, event_, PSI_KVS(__VA_ARGS__))
-/** Handle EVENTS of c with this request id: answer it, or let it wait. */
+/** Handle an EVENTS request of c with this id: answer it, or let it wait. */
 void psd_events_ask(struct psd_task *t, struct psd_conn *c, uint64_t id, const ps_v1_Events *m);
-/** Call at the end of each event of the shell: answers the waiting clients if entries were added. */
+/** Call when the task has handled an input: answers the waiting clients if entries were added. */
 void psd_events_turn(struct psd_task *t);
 /** Answer the clients that have waited long enough, with an empty list. */
 void psd_events_tick(struct psd_task *t);

@@ -3,8 +3,8 @@
  *
  * Happy path: at the directory, t->loop is a psd_conn of role PSD_ROLE_SELF, without a socket. psd_order() and the handlers write
  * frames to it as to any connection. At the end of the event each frame goes to its handler, until none is left: the order is
- * carried out in the event that gave it. Failure: without memory for a frame the connection counts as lost (t->loop->closing):
- * its orders end, and it is open again at once. */
+ * carried out in the event that gave it. Failure: without memory for a frame t->loop counts as lost (t->loop->closing): the
+ * orders on it end, and it is open again at once. */
 #ifndef PSD_LOOP_H
 #define PSD_LOOP_H
 
@@ -16,7 +16,7 @@ ps_status psd_loop_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_loop_fini(struct psd_task *t);
 ps_status psd_loop_push(struct psd_task *t, const struct ps_frame_header *h, const void *meta, const void *body,
                         size_t body_bytes) PSI_MUST;
-/** Take the oldest frame; *out borrows its bytes until the next call. False: there is none. */
+/** Take the oldest frame out. *out points to its bytes, which stay valid until the next call. False: there is no frame. */
 bool psd_loop_next(struct psd_task *t, struct psd_request *out);
 /** Drop all frames, and let t->loop count as connected again. */
 void psd_loop_clear(struct psd_task *t);

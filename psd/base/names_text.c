@@ -45,7 +45,8 @@ bool psd_lists_missing(const struct psd_task *t, struct psd_names *names)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && (p->waits || !p->heard)) { /* while p waits for its checkpoint, it cannot know its variables */
+        /* while p waits for its checkpoint, p does not know its variables */
+        if (p->own_job && (p->waits || !p->heard)) {
             psd_names_add(names, "/job:%s/task:%u", p->job, p->task);
         }
     }

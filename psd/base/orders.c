@@ -67,8 +67,8 @@ struct psd_ask *psd_order_find(const struct psd_peer *p, uint8_t op, const char 
     return NULL;
 }
 
-/* Find the order of p that an answer with this header belongs to; NULL: none. Answers come in the sequence of the orders, except
- * those of kinds that take time: such orders are skipped if the id is another one. */
+/* Find the order of p to which an answer with this header may belong; NULL: none. Answers come in the sequence of the orders.
+ * Orders that take time may be answered later, so they are skipped unless id and operation match. */
 static struct psd_ask *ask_of(const struct psd_task *t, const struct psd_peer *p, const struct ps_frame_header *h)
 {
     struct psi_list *it = NULL;

@@ -17,9 +17,9 @@
 
 struct psd_order {
     uint8_t op;
-    const char *container, *name; /* container and variable that the order is about; NULL: it is about none */
-    uint64_t number;              /* number of the checkpoint, or of the load (psd_loader.start), that it is about; 0: none */
-    const void *what;             /* further data for this kind's encode(); the caller owns them */
+    const char *container, *name; /* container and variable that the order is about; NULL: no container, no variable */
+    uint64_t number;  /* number of the checkpoint, or of the load (psd_loader.start), that the order is about; 0: of neither */
+    const void *what; /* further data for this kind's encode(); the caller owns them */
 };
 
 enum psd_order_sort { PSD_ORDER_FOR_CLIENT, PSD_ORDER_FOR_TASKS };
@@ -31,17 +31,17 @@ struct psd_order_kind {
     /** Called with the answer; err NULL: success. r NULL: the connection was lost. Flag MORE: the answer has further frames. */
     void (*answered)(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                      const struct psi_err *err);
-    /** Called when p has sent its list of what it has: compares that with what p should have, and sends the missing orders, also
-     * of other kinds. NULL: nothing is to be compared, or another kind's row does it. */
+    /** Called when p has sent its list of what it has: compares the list with what p should have, and sends the missing orders,
+     * also of other kinds. NULL: nothing to compare, or another kind's row compares it. */
     void (*listed)(struct psd_task *t, struct psd_peer *p);
-    /* the task may answer later orders before this one, because it works long or writes to its disk */
+    /* true: the task may answer later orders before this one, because it works long or writes to its disk */
     bool takes_time;
     ps_applied lost; /* what the order may have changed, if the connection was lost before its answer */
 };
 
-/** Send an order to p, and append it to p->asks. The directory carries an order to itself out at the end of the event (loop.h).
- * NULL: no memory. Then, if the order is FOR_CLIENT, the caller refuses the client. Otherwise p's connection is closed, so that p
- * connects and sends its list again. */
+/** Send an order to p, and append it to p->asks. An order of the directory to itself is carried out at the end of the event
+ * (loop.h). NULL: no memory. Then the caller of an order FOR_CLIENT refuses the client. For an order FOR_TASKS p's connection is
+ * closed, so that p connects and sends its list again. */
 struct psd_ask *psd_order(struct psd_task *t, struct psd_peer *p, const struct psd_order *o);
 /** Find the first unanswered order of this kind to p for the container and, unless name is NULL, the variable. NULL: none. */
 struct psd_ask *psd_order_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name);

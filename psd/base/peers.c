@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONFLICT_KEPT_MS = 20000 /* longer than a refused process waits before it tries again: 5 s + 25 % */, RETRY_MS = 100 };
+enum { CONFLICT_KEPT_MS = 20000 /* ms; longer than a refused process waits before it tries again: 5 s + 25 % */, RETRY_MS = 100 };
 
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
 {

@@ -11,7 +11,7 @@ enum {
     TEXT_ON_WIRE_MAX =
         PS_META_BYTES_MAX - (int)sizeof(struct ps_reply_meta) - PS_RESULT_BYTES_MAX - (int)sizeof(struct ps_times) - 8
 };
-enum { LIST_RETRY_MS = 100 }; /* the client asks for a refused list again after this time */
+enum { LIST_RETRY_MS = 100 }; /* ms after which the client asks for a refused list again */
 _Static_assert(TEXT_ON_WIRE_MAX > PSI_ERR_TEXT_MAX, "an error's text fits into a reply");
 
 /* Queue a frame. Without memory the connection is closed. */
@@ -107,7 +107,7 @@ void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_rea
     struct psi_err err;
     PSI_IGNORE(psi_fail_as(&err, st, reason, "%s", why)); /* sent below */
     psd_reply(t, c, PS_OP_CLOSE, 0, 0, 0, &err, 0, NULL, NULL);
-    /* while connections are scarce c is closed at once: waiting for its queue to be sent would keep a new connection out */
+    /* while connections are scarce, c is closed without sending its queue: to wait for that would keep a new connection out */
     psd_conn_close(t, c, !t->crowded);
 }
 

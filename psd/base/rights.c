@@ -2,8 +2,8 @@
 /* Rights of a connection's peer, by the table of rights.
  *
  * Happy path: the connection has cached the peer's rights on the container, and their bits are tested. If not, the table is
- * searched once, and the connection caches the answer until the table is replaced. Failure: a denial is counted. The log has it
- * once a minute for each identity and right, at most PSD_DENIALS_KEPT lines a minute in all, so that nobody fills the log. */
+ * searched once, and the connection caches the answer until the table is replaced. Failure: a denial is counted. The log has one
+ * line a minute for each identity and right, at most PSD_DENIALS_KEPT lines a minute in all, so that nobody fills the log. */
 #include "base.h"
 
 #include "common/hash.h"
@@ -34,7 +34,7 @@ ps_status psd_rights_member(struct psd_task *t, const struct psd_conn *c, const 
     return st;
 }
 
-/* Check by the new table of rights that c's peer may still act as its task: the one that it is, or that its session names. */
+/* Check by the new table of rights that c's peer may still act as the task that it is, or that its session names. */
 static ps_status still_member(struct psd_task *t, const struct psd_conn *c, struct psi_err *err)
 {
     if (c->role == PSD_ROLE_TASK) {
@@ -101,7 +101,7 @@ ps_status psd_rights_saved(struct psd_task *t, const struct psd_conn *c, const c
 }
 
 /* True if this denial is to be logged now. of: hash of identity and right. If t->denials has no entry for `of`, the oldest entry
- * is reused. *out_count: how many denials with this hash the log line stands for. */
+ * is reused, if it was not logged lately. *out_count: how many denials with this hash the log line stands for. */
 static bool is_logged(struct psd_task *t, uint64_t of, uint64_t *out_count)
 {
     struct psd_denial *oldest = &t->denials[0], *found = NULL;
@@ -166,7 +166,7 @@ ps_status psd_rights_known(struct psd_task *t, const struct psd_conn *c, struct 
     return st;
 }
 
-/* Set err to PERMISSION_DENIED for the identity `of`; count and log the denial. peer: asks on behalf of `of`; for the log. */
+/* Set err to PERMISSION_DENIED for the identity `of`; count and log the denial. peer: who asks for `of`, a text for the log. */
 static ps_status denied(struct psd_task *t, const char *peer, const struct psi_identity *of, const char *what,
                         const char *container, unsigned rights, struct psi_err *err)
 {

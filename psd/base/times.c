@@ -10,12 +10,12 @@
 
 #include "common/mem.h"
 
-enum { STAMP_MS = 1000 }; /* after a request that asks for times, the arrival of bytes is noted for this long */
+enum { STAMP_MS = 1000 }; /* ms for which the arrival of bytes is still noted after the last request that asked for times */
 
 struct psd_timed {
     struct psi_list link; /* in conn->timed */
     uint64_t id;
-    uint64_t last_ns; /* the time before this instant is counted in `times` already */
+    uint64_t last_ns; /* the time until then is counted in `times` already */
     bool seq;
     bool working; /* the task's thread has been working at the request since last_ns */
     bool waits;   /* the request has been waiting since last_ns */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `psctl config set` and SIGHUP in the daemon: settings that may change while a task runs (PSD_SERVER_SETTINGS).
  *
- * Happy path: the text is parsed as on the command line, and turned into the value for one task. psd_server_set_text() gets it,
- * and live->now keeps it for `psctl config`. The configuration file is not written, so a restart has the old value. Failure:
- * nothing has changed. */
+ * Happy path: the text is parsed as on the command line, and turned into the value for one task. psd_server_set_text() gets this
+ * value, and live->now keeps it for `psctl config`. The configuration file is not written, so a restart has the old value.
+ * Failure: nothing has changed. */
 #include "live.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ static ps_status set(struct psd_live *live, psd_server *server, enum psd_row row
     return PS_OK;
 }
 
-/* psd_live_reload(). before [PSD_ROW_TEXT_BYTES]: gets the old rows of rights, cut if they are too long; NULL: not wanted. */
+/* As psd_live_reload(). before [PSD_ROW_TEXT_BYTES]: gets the old rows of rights, cut if they are too long; NULL: not wanted. */
 static ps_status reload_rights(struct psd_live *live, psd_server *server, const char *allow, char *before, char *error,
                                size_t error_bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings of one running task of the daemon: those of its start, with changes by `psctl config set` and SIGHUP. */
+/* The settings of one running task of the daemon: the values at its start, with changes by `psctl config set` and SIGHUP. */
 #ifndef PSD_LIVE_H
 #define PSD_LIVE_H
 

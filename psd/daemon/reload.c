@@ -2,10 +2,10 @@
 /* SIGHUP: read the file of --config again. The flags and the TF_CONFIG of the start have precedence.
  *
  * Happy path: everything is read and checked as at the start. A setting whose row in the file has changed is set at every task,
- * if it may change while tasks run; otherwise the log says that it needs a restart. A setting from a flag or TF_CONFIG, or one
- * that `psctl config set` changed and whose row is unchanged, keeps its value. Key files, certificates and rights are read again,
- * too. One log line sums up. Failure: no --config, a pipe, a missing file, or one wrong row, also of keys and rights: a log line
- * says why, and nothing has changed. */
+ * if it may change while tasks run; otherwise the log says that it needs a restart. Two settings keep their value: one from a
+ * flag or TF_CONFIG, and one that `psctl config set` changed and whose row is unchanged. Key files, certificates and rights are
+ * read again, too. One log line sums up. Failure: no --config, a pipe, a missing file, or one wrong row, also of keys and rights:
+ * a log line says why, and nothing has changed. */
 #include "reload.h"
 
 #include "common/options.h"
@@ -75,8 +75,7 @@ static ps_status read_again(const struct psd_reload *r, struct psd_settings **ou
     return psd_settings_read(r->argc, r->argv, getenv("TF_CONFIG"), out_fresh, err);
 }
 
-/* The rows of rights with which a start would begin. They also replace rows set by `psctl config set`,
- * because such rows may lock everybody out. */
+/* The rows of rights that a start would use. They also replace rows from `psctl config set`, which may lock everybody out. */
 static const char *rows_of(const struct psd_settings *s)
 {
     const bool of_roles = s->key_file[0] != '\0' && s->rights_file[0] == '\0';

@@ -7,7 +7,7 @@
 #include "live.h"
 
 struct psd_reload {
-    struct psd_settings *settings; /* settings in force; psd_reload() replaces those that the file changes */
+    struct psd_settings *settings; /* settings in force; psd_reload() replaces the values that the file changes */
     int argc;                      /* main()'s arguments, which must stay valid */
     char **argv;
     struct psi_log log;

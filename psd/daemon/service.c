@@ -3,7 +3,7 @@
  *
  * Happy path: READY=1 is sent when all tasks are ready; STATUS when counts have changed, at most every 5 s; WATCHDOG=1 while
  * every task's loop runs; RELOADING=1 and READY=1 around a SIGHUP; STOPPING=1 with the time that the drain may take. Failure:
- * while a task's loop stands still, no WATCHDOG=1 is sent, so the manager restarts the daemon; the status names it. */
+ * while a task's loop stands still, the status names the task, and no WATCHDOG=1 is sent, so the manager restarts the daemon. */
 #include "service.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  * Happy path: a task whose port is 0 in the cluster spec says in HELLO where it listens. The directory keeps the address with the
  * task's life (random number of its process), and counts the change. Answers to HELLO have all addresses; answers to BEAT have
  * the count, and a client that knows another count asks for newer addresses (ADDRESSES). After a restart of the directory each
- * task says its address again. If a task says the address of a task with port 0 that is not connected, the latter loses it.
+ * task says its address again. If another task with port 0 had this address and is not connected, the other task loses it.
  * Failure: a HELLO is refused if it has no address, an address of the cluster spec, or the address of a connected task. */
 #include "directory.h"
 

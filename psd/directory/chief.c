@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CHIEF: which session may make the variables of a container ready.
+/* CHIEF: which session is the chief of a container, and so may make its variables ready. The chief holds the container's lease.
  *
- * Happy path: a session claims the container's lease, which no session holds. It gets a number above all numbers given before,
- * and holds the lease while it is heard. Its INITs and SEALs carry the number; an owner refuses numbers below the highest that it
- * has seen. A CHIEF request without `claim` gets a number although another session holds the lease; that session is refused from
- * then on.
+ * Happy path: a session claims the lease, which no session holds. It gets a number above all numbers given before, and holds the
+ * lease while it is heard. Its INITs and SEALs carry the number; an owner refuses numbers below the highest that it has seen. A
+ * CHIEF request without `claim` gets a number although another session holds the lease; owners then refuse the other session.
  *
  * Failure: while a session of another task holds the lease, a new session does not get it, and a former chief, which sends its
  * number, gets ABORTED. UNAVAILABLE while a task has not sent its list, because it may know a higher number.
  *
- * A started directory does not know the chief of the process before it. If the container has had a chief, the lease is first
- * granted one lease time after the start: until then that chief can send its number. If it has had none, or only a checkpoint
- * tells of one (psd_chief.saved), a session with `preferred` gets the lease at once, another session one lease time after the
- * first claim. */
+ * A restarted directory does not know the present chief. If the container has had a chief, the lease is first granted one lease
+ * time after the start: until then this chief can send its number. If it has had none, or only a checkpoint tells of one
+ * (psd_chief.saved), a session with `preferred` gets the lease at once, another session one lease time after the first claim. */
 #include "directory.h"
 
 #include "common/mem.h"
@@ -29,9 +27,9 @@ static bool is_same(const struct psd_record *a, const struct psd_record *b)
     return a == b || (a->job[0] != '\0' && a->task == b->task && strcmp(a->job, b->job) == 0);
 }
 
-/* Set *out to a number above `floor` and all known ones: the wall-clock time in ms, so that *out is also above numbers of earlier
- * directory processes that are not known here. If the clock is behind the highest known number, *out is that number + 1. If an
- * earlier process gave that number, a random count is added, because it may have given the next numbers, too. */
+/* Set *out to a number above `floor` and all known ones: the wall-clock time in ms, which is probably also above numbers of
+ * earlier directory processes. If the clock is behind the highest known number, *out is that number + 1. If another process gave
+ * that number, a random count is added, because it may have given the next numbers, too. */
 static ps_status next_number(struct psd_task *t, uint64_t floor, uint64_t *out, struct psi_err *err)
 {
     uint64_t highest = floor > t->chief_number ? floor : t->chief_number;
@@ -67,7 +65,8 @@ static ps_status grant_next(struct psd_task *t, struct psd_conn *c, const char *
 
 static ps_status fail_newer(const struct psd_task *t, const struct psd_chief *chief, const ps_v1_Chief *m, struct psi_err *err)
 {
-    char own[48] = ""; /* with `renew` m->number need not be this session's, so the text leaves it out */
+    /* with `renew` m->number may be another session's, so the text leaves it out */
+    char own[48] = "";
     if (!m->renew) {
         (void)snprintf(own, sizeof(own), ", this session %llu", (unsigned long long)m->number);
     }

@@ -2,12 +2,11 @@
 /* The directory's requests: CREATE, FIND, DELETE.
  *
  * Happy path of CREATE: the name and its owner are recorded, the owner is asked, and the client gets the owner's answer. FIND
- * answers from the names alone. DELETE asks the owners, and forgets the name when they have answered.
- *
- * Failure of CREATE. The owner is not connected, a task has not sent its list, or a reset is pending: UNAVAILABLE, nothing is
- * recorded, and the client library repeats the request. The owner's connection drops before its answer: UNAVAILABLE, but the name
- * stays recorded. The client's time is over: DEADLINE_EXCEEDED, which names the owner; the creation goes on. The owner refuses,
- * other than by UNAVAILABLE: the name is forgotten if the owner is not known to have it. */
+ * answers from the names alone. DELETE asks the owners, and forgets the name when they have answered. Failure of CREATE:
+ * - The owner is not connected, a list is missing, or a reset is pending: UNAVAILABLE, no name is recorded; clients try again.
+ * - The owner's connection drops before its answer: UNAVAILABLE, but the name stays recorded.
+ * - The client's time is over: DEADLINE_EXCEEDED, whose text names the owner; the creation goes on.
+ * - The owner refuses, other than by UNAVAILABLE: the name is forgotten, unless the owner is known to have the variable. */
 #include "directory.h"
 
 #include "psd/checkpoint/beside.h"
@@ -186,7 +185,8 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     }
     struct psd_peer *p = &t->peers[item->owner];
     const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
-    if (n->life != p->life) { /* this process of the owner has not said that it has the variable, which therefore counts as new */
+    /* if this process of the owner has not listed the variable, the variable counts as new, and gets the next number */
+    if (n->life != p->life) {
         t->next_order = t->next_order > t->store.next_order ? t->next_order : t->store.next_order;
         item->order = t->next_order++;
     }
@@ -195,8 +195,8 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     return order_owner(t, p, PS_OP_TASK_CREATE, w, i, item, err);
 }
 
-/* Call when the owner has answered that it made the variable. Marks TASK_DELETEs that were sent before `made`: their answers must
- * not remove the name. */
+/* Call when the owner has answered `made`, a TASK_CREATE. Marks TASK_DELETEs of the name that were sent before: the owner carried
+ * them out earlier, so their answers must not remove the name. */
 static void note_made(const struct psd_peer *owner, const struct psd_ask *made)
 {
     struct psi_list *it = NULL;
@@ -235,7 +235,7 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
     psd_wait_over(t, &a->waiters);
 }
 
-/* The unanswered order for which need n waits; NULL: it was answered. */
+/* Find the order whose answer need n waits for. NULL: it was answered. */
 static const struct psd_ask *order_of(const struct psd_need *n)
 {
     return n->met ? NULL : PSI_CONTAINER_OF(n->of, struct psd_ask, waiters);
@@ -496,7 +496,8 @@ static const struct psd_name *next_to_delete(const struct psd_task *t, const cha
     return n;
 }
 
-/* Add a need to w for the variable or queue of this name, or for each of its parts. An error: one of them cannot be deleted. */
+/* Check that the variable or queue of this name, or each of its parts, can be deleted. Adds to w a need for each owner's answer.
+ * Errors: one cannot be deleted, there is none, no memory. */
 static ps_status delete_check(struct psd_task *t, struct psd_wait *w, const char *container, const char *name,
                               struct psi_err *err)
 {
@@ -522,7 +523,7 @@ static ps_status delete_check(struct psd_task *t, struct psd_wait *w, const char
                : psi_fail(err, PS_NOT_FOUND, "there is no variable or queue '%s' in container '%s'", name, container);
 }
 
-/* Order the deletion of the variable or queue of this name, or of all parts. PS_OK: all owners were asked. */
+/* Ask the owners to delete the variable or queue of this name, or all its parts. PS_OK: all owners were asked. */
 static ps_status delete_all(struct psd_task *t, struct psd_wait *w, const ps_v1_NameItem *m, struct psi_err *err)
 {
     struct psd_create item = {0};

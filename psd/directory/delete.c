@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner's side of DELETE: the variable is dropped, and the task's disk notes that no checkpoint may bring it back. No note is
- * needed if the task has no disk or has never heard of a checkpoint, or for a session's container.
+/* The owner's side of DELETE: the variable is dropped, and the task's disk notes that no checkpoint may bring it back. The note
+ * is left out if the task has no disk or knows of no checkpoint, and for a session's container.
  *
  * Failure: a checkpoint under way holds as much memory as it may (UNAVAILABLE), or there is no room for the note
  * (RESOURCE_EXHAUSTED): the variable stays. The disk fails to write the note: the variable is gone from memory, and the client
- * gets the disk's error, because a restart may bring the variable back from a checkpoint until the note is on disk. */
+ * gets the disk's error, because a restart may bring the variable back from a checkpoint. */
 #include "directory.h"
 
 #include "psd/base/items.h"
@@ -29,8 +29,7 @@ static ps_status delete_variable(struct psd_task *t, const char *container, cons
     if (st == PS_OK && v != NULL) {
         const bool last = v->container->of_session && psd_container_count(v->container) == 1;
         psd_drop_here(t, v);
-        /* the session's container has become empty here. If it is empty on all tasks, the directory has forgotten it and will not
-         * order its reset, so this task resets its own part */
+        /* a session's container is empty here now. If it is so everywhere, the directory has forgotten it: so reset this part */
         if (last) {
             (void)psd_reset_here(t, container);
         }

@@ -8,7 +8,7 @@
 #include "psd/rpc/rpc.h"
 
 /* ---- create.c: CREATE FIND DELETE (directory); chief.c: CHIEF ---- */
-/** Write the body of order o to task p into l. o->what: a psd_create for TASK_CREATE, a psd_reset for TASK_RESET. */
+/** Write the body of order o to task p into l. o->what points to a psd_create for TASK_CREATE, to a psd_reset for TASK_RESET. */
 void psd_create_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 void psd_delete_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 void psd_reset_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
@@ -61,8 +61,7 @@ uint32_t psd_parts_span(const struct psd_create *items, uint32_t count, uint32_t
 ps_status psd_parts_complete(const struct psd_create *items, uint32_t span, struct psi_err *err) PSI_MUST;
 /** Check that no variable exists both whole and in parts. SHAPE_MISMATCH: item is a part of a whole variable, or the reverse. */
 ps_status psd_parts_whole_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err) PSI_MUST;
-/** Iterate over the recorded parts of the variable `whole`: returns the part with index *at or the next; raises *at. NULL: end.
- */
+/** Iterate over the recorded parts of the variable `whole`: returns the part with index *at or later; raises *at. NULL: end. */
 const struct psd_name *psd_parts_next(const struct psd_task *t, const char *container, const char *whole, uint32_t *at);
 /** If item's container belongs to a session: check that the owner's version of psd knows such containers, so that it hides them
  * and leaves them out of checkpoints. UNIMPLEMENTED: it is too old. Other containers: PS_OK. */
@@ -73,7 +72,8 @@ ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *ite
 /** Append to `names` the tasks of other jobs that may have variables of this session's container and have not sent their lists
  * yet. True: there are such tasks. Always false once this directory process has run for a lease and GRACE_MS. */
 bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names);
-/** Call when peer has sent its whole list: removes names in sessions' containers that peer owns and its present process lacks. */
+/** Call when peer has sent its whole list: forgets the names in sessions' containers that are recorded for peer, unless its
+ * present process has the variable or was asked to create it. */
 void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer);
 /** Reset containers whose session has ended. Each call examines at most psd_task_config.tick_looks containers, in turn. */
 void psd_own_tick(struct psd_task *t);
@@ -89,8 +89,8 @@ void psd_task_link_loop_turn(struct psd_task *t);
 /** Call at the end of each event. If psd_task.list_again is set, this task sends its list of names to the directory once more; if
  * a list is being sent at present, the new one begins after its end. */
 void psd_task_link_turn(struct psd_task *t);
-/** Call when the shell's dial to the directory has succeeded (shell: its connection) or failed (why: the reason). The returned
- * psd_conn may be closing already. */
+/** Call when a dial to the directory has succeeded (shell: the caller's pointer for the connection) or failed (why: the reason).
+ * The returned psd_conn may be closing already. */
 struct psd_conn *psd_task_link_dialed(struct psd_task *t, void *shell, const char *why);
 void psd_task_link_lost(struct psd_task *t, struct psd_conn *c);
 void psd_task_link_tick(struct psd_task *t);

@@ -31,7 +31,7 @@ static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
 }
 
 /* Put into *a the sums of all containers: what they hold, and what was done there. If c's peer may not read all containers, only
- * a->in_part is set. */
+ * a->in_part is set, and what the sessions hold is cleared. */
 static void describe_content(const struct psd_task *t, const struct psd_conn *c, ps_v1_InfoAnswer *a)
 {
     a->in_part = !psd_rights_read_all(t, c);

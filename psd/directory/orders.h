@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kinds of orders (psd/base/orders.h), by their operation. */
+/* psd_order_kinds[op]: the kind of the order (psd/base/orders.h) whose operation is op. */
 #ifndef PSD_DIRECTORY_ORDERS_H
 #define PSD_DIRECTORY_ORDERS_H
 

@@ -3,18 +3,17 @@
  *
  * Happy path: HELLO names the session's own container and its key (psd_record.own, t->owners), and each CREATE repeats the key.
  * When the session has said GOODBYE, or its lease is over, the next tick that examines the container resets it on the connected
- * tasks, and waits for no other task. Then the container's names are forgotten.
- *
- * Failure. A task that was away sends a list that has a container whose session has ended: a later tick resets it, because no
- * session claims it. A restarted directory knows no session yet: a container that no session claims is kept for a lease and
- * GRACE_MS. A task was restarted: its names in sessions' containers are forgotten, because no checkpoint has them. */
+ * tasks, and waits for no other task. Then the container's names are forgotten. Failure:
+ * - A task that was away lists a container whose session has ended: a later tick resets it, because no session claims it.
+ * - A restarted directory knows no session yet: a container that no session claims is kept for a lease and GRACE_MS.
+ * - A task was restarted: its names in sessions' containers are forgotten, because no checkpoint has them. */
 #include "directory.h"
 
 #include "common/name.h"
 
 #include <string.h>
 
-/* a client that has lost the directory connects again within this time: two attempts, with their jitter */
+/* ms within which a client that has lost the directory connects again: two attempts, with their jitter */
 enum { GRACE_MS = 3 * PS_RECONNECT_MAX_MS };
 
 static struct psd_own own_of(const char *container, const uint8_t key[PSI_KEY_BYTES])
@@ -69,7 +68,7 @@ ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *ite
     return in == NULL || memcmp(in->key, key, sizeof(key)) == 0 ? PS_OK : psd_key_denied(container, err);
 }
 
-/* Waits for tasks of all jobs, because variables in a session's container may be pinned to a task of any job. */
+/* Looks at tasks of all jobs, because variables in a session's container may be pinned to a task of any job. */
 bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names)
 {
     if (!psi_container_is_session(container) || t->now_ms - t->started_ms >= (uint64_t)t->config.lease_ms + GRACE_MS) {

@@ -60,7 +60,7 @@ ps_status psd_parts_whole_check(const struct psd_task *t, const struct psd_creat
     if (want->part.count > 0) {
         psi_part_whole_name(&want->part, item->name, other);
     } else if (psi_part_name(other, item->name, 0, NULL) != PS_OK) {
-        return PS_OK; /* too long for a part's name, so there are no parts */
+        return PS_OK; /* the name is too long for names of parts, so there are no parts */
     }
     const struct psd_name *n = psd_directory_find(&t->names, item->container, other);
     if (n == NULL || n->part == (want->part.count > 0)) {

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RESET of a container on all tasks, led by the directory.
+/* RESET of a container on all tasks, led by the directory. Nothing is created in the container meanwhile.
  *
  * Happy path: every task of the directory's job is connected. The reset becomes pending, and TASK_RESET goes to all connected
- * tasks. When all have answered, the directory forgets the container's names, and answers the client. Nothing is created in the
- * container meanwhile.
- *
- * Failure modes:
+ * tasks. When all have answered, the directory forgets the container's names, and answers the client. Failure modes:
  * - A task is missing before the reset begins: UNAVAILABLE, and nothing is done.
- * - A task drops out later: the reset stays pending until that task sends its list again, before whose answer it gets TASK_RESET.
- *   When the client's time is over, the client gets DEADLINE_EXCEEDED with the names of the tasks that have not answered.
+ * - A task drops out later: the reset stays pending. When the task is back, it gets TASK_RESET before its list is answered. If
+ *   the client's time is over first, DEADLINE_EXCEEDED names the tasks that have not answered.
  * - A task of another job was away for more than a lease: the reset does not wait for it. It gets TASK_RESET when it sends its
  *   list, and the directory ignores what the list has of the container.
  *
- * If tasks have disks (psd/checkpoint/bars.h), the directory's disk notes that the reset is open before it begins, and that it is
- * closed before it ends: a directory that restarts between the two does the reset again. Each task answers when its own disk has
- * noted the reset. No checkpoint is begun meanwhile. A chief's reset is taken back if a newer chief has come by the time the
- * directory's disk has noted it. If that disk fails before the reset begins, nothing is reset. But the note may be on the disk,
- * and a later directory process would carry the reset out: so nothing is created in the container until the disk has noted the
- * opposite. If a disk fails later, the client gets an error, and the disk is asked again each second. */
+ * If tasks have disks, each answers TASK_RESET when its disk has noted the reset (psd/checkpoint/bars.h). The directory's disk
+ * notes the reset as open before it begins, and as closed before it ends: a directory that restarts between the two does the
+ * reset again. No checkpoint is begun meanwhile.
+ * - A newer chief has come before the open note is written: the older chief's reset is taken back.
+ * - The open note fails: nothing is reset. If it may be on disk, nothing is created until the disk has noted the opposite.
+ * - A disk fails later: the client gets an error, and the disk is tried again each second. */
 #include "directory.h"
 
 #include "psd/checkpoint/saver.h"
@@ -36,7 +33,7 @@ static struct psd_reset *find_pending(struct psd_task *t, const char *container)
     return reset != NULL && reset->pending ? reset : NULL;
 }
 
-/* The reset of this container that the tasks are carrying out, or that waits for the directory's disk to note it. NULL: none. */
+/* Find the reset of this container that the tasks carry out, or that waits for the directory's disk to note it. NULL: none. */
 static const struct psd_reset *find_accepted(struct psd_task *t, const char *container)
 {
     const struct psd_reset *reset = find_pending(t, container);
@@ -120,7 +117,8 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset);
 
 static void note_failed(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
-    PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL)); /* the disk still says that the reset is open */
+    /* the disk still says that the reset is open, so the record in memory says so again, too */
+    PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL));
     reset->noting = false;
     ask_later(t, reset, err);
     tell_waiters(t, reset, err);
@@ -146,7 +144,7 @@ static bool has_many_names(const struct psd_task *t, const struct psd_reset *res
     return in != NULL && in->count > t->config.reset_slice_names;
 }
 
-/* If all tasks have answered, do the next step: remove the names, note on the directory's disk that the reset is over, end it. */
+/* Do the next step if all tasks have answered: remove the names, note on the directory's disk that the reset is over, end it. */
 static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
 {
     struct psi_err err;
@@ -299,7 +297,7 @@ static void add_outstanding(const struct psd_task *t, struct psd_names *n, const
     }
 }
 
-/* Write what the reset waits for when all other tasks have answered: this task, which drops content, or its disk. Returns buf. */
+/* Write what the reset waits for besides other tasks: this task, which drops content, or its disk. Returns buf. */
 static const char *own_part(const struct psd_task *t, const struct psd_reset *reset, char *buf, size_t n)
 {
     PSI_IGNORE(snprintf(buf, n, "%s%s", reset->emptying || reset->forgetting ? "" : "the disk of ", t->name)); /* fits */
@@ -356,8 +354,8 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "%s", text);
 }
 
-/* UNAVAILABLE unless all tasks that a reset must reach are connected and have sent their lists: each task of the directory's job,
- * and each other task that was lost less than a lease ago. */
+/* Check that the tasks that a reset must reach are connected and have sent their lists: all tasks of the directory's job, and
+ * other tasks that were lost less than a lease ago. UNAVAILABLE: one is missing. */
 static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 {
     char buffer[PSI_ERR_TEXT_MAX / 2];
@@ -410,8 +408,9 @@ static void expire_reset(struct psd_task *t, struct psd_wait *w)
     const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
-    if (reset->taken_back) {                 /* w->err says why the reset was taken back */
-        w->err.applied = PS_OUTCOME_UNKNOWN; /* a later directory process might still carry out the reset */
+    /* w->err says why the reset was taken back. A later directory process might still carry it out */
+    if (reset->taken_back) {
+        w->err.applied = PS_OUTCOME_UNKNOWN;
         return;
     }
     add_missing(t, &missing, reset);
@@ -423,8 +422,8 @@ static void expire_reset(struct psd_task *t, struct psd_wait *w)
 
 static const struct psd_wait_kind of_reset = {.describe = describe_reset, .expire = expire_reset};
 
-/* Check that a further reset of the container can be recorded. UNAVAILABLE: a reset is going on, or a task that is just sending
- * its list must carry out an older one first. RESOURCE_EXHAUSTED: PSD_RESETS_MAX resets are recorded. */
+/* Check that a further reset of the container can be recorded. UNAVAILABLE: a reset goes on, or a task that is connected but has
+ * not done an earlier one must do that first. RESOURCE_EXHAUSTED: PSD_RESETS_MAX resets are recorded. */
 static ps_status check_record(const struct psd_task *t, const char *container, struct psi_err *err)
 {
     const struct psd_reset *reset = psd_reset_record(&t->resets, container);
@@ -457,7 +456,7 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     return PS_OK;
 }
 
-/* If a chief resets: read and note its number. ABORTED: there is a newer chief, whose values must not be reset. */
+/* If a chief asks for the reset: read and note its number. ABORTED: there is a newer chief, whose values must not be reset. */
 static ps_status check_as_chief(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, const char *container,
                                 uint64_t *out_number, struct psi_err *err)
 {
@@ -479,15 +478,15 @@ static void emptied(struct psd_task *t, const char *container, uint64_t id, uint
     finish_if_done(t, reset);
 }
 
-/* Send TASK_RESET to the tasks, and empty the container here. The task owns `made` from now on. */
+/* Send TASK_RESET to the tasks, and empty the container here. `made` belongs to t->resets from now on, or is freed. */
 static void carry_out(struct psd_task *t, struct psd_reset *made)
 {
     struct psd_reset *owed = psd_reset_record(&t->resets, made->container);
     char container[PS_CONTAINER_BYTES_MAX + 1];
     struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = container, .reserved = owed == NULL ? made : NULL}};
     memcpy(container, made->container, sizeof(container));
-    bool own =
-        psi_container_is_session(container); /* a session's container: the reset does not wait for tasks that are away (own.c) */
+    /* true: a session's container, whose reset does not wait for tasks that are away (own.c) */
+    bool own = psi_container_is_session(container);
     psd_commit(t, &c);
     struct psd_reset *reset = find_pending(t, container);
     if (owed != NULL) {
@@ -552,8 +551,8 @@ static void note_taken_back(struct psd_task *t, struct psd_reset *made)
     }
 }
 
-/* Called when this task's disk has noted that the reset has begun (err NULL), or has failed. If no newer chief has come, and err
- * is NULL, the reset is carried out. */
+/* Called when this task's disk has noted that the reset has begun (err NULL), or has failed. Carries the reset out if err is NULL
+ * and no newer chief has come, otherwise takes it back. */
 static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
     struct psd_reset *made = ctx;
@@ -563,7 +562,8 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     if (err != NULL) {
         PSI_IGNORE(psi_fail(&why, err->code, "reset of container '%s' refused: %s", made->container,
                             err->text)); /* the waiting clients get `why` as their answer */
-        why.applied = err->applied;      /* a reset on disk is carried out by the next process */
+        /* unless NOTHING_APPLIED, the note may be on disk, and the next process would carry the reset out */
+        why.applied = err->applied;
     } else if (made->chief_number == 0 || psd_chief_check(t, made->container, made->chief_number, &why) == PS_OK) {
         psd_resets_remove(made);
         carry_out(t, made);
@@ -609,7 +609,6 @@ static ps_status note_open(struct psd_task *t, struct psd_reset *made, struct ps
     return PS_OK;
 }
 
-/* Allocate the record of a new reset. NULL: no memory. */
 static struct psd_reset *make(struct psd_task *t, const char *container, struct psi_err *err)
 {
     struct psd_reset *made = psd_reset_new(t->peer_count);
@@ -622,7 +621,7 @@ static struct psd_reset *make(struct psd_task *t, const char *container, struct 
     return made;
 }
 
-/* Continue a reset that an earlier process of this task began and the disk notes as unfinished (`bar`). False: no memory. */
+/* Continue the reset that the disk notes as unfinished in `bar`: an earlier process of this task began it. False: no memory. */
 static bool begin_again(struct psd_task *t, const struct psd_bar *bar)
 {
     struct psi_err err;
@@ -687,7 +686,8 @@ static ps_status begin_reset(struct psd_task *t, struct psd_wait *w, const char 
     if (made == NULL) {
         return st == PS_OK ? PS_RESOURCE_EXHAUSTED : st;
     }
-    if (!own) { /* checkpoints have nothing of a session's container */
+    /* a session's container is in no checkpoint, so it needs no bar */
+    if (!own) {
         psd_saver_reset(t, container);
         made->bar = psd_saver_highest(t);
     }

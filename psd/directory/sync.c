@@ -3,9 +3,9 @@
  * synchronous rounds, and the workers that take part (psd/rounds/groups.h).
  *
  * Happy path: names come in one frame or several, and the directory marks its records of these names. Each owner is told its
- * part, and SYNC is answered when all owners have answered. An equal SYNC changes nothing, unless all members of a used group
- * have gone: then the group begins anew. Failure: other names or options while a member lives: refused. A round is being closed:
- * UNAVAILABLE. An owner refuses: the group is ended on all owners. */
+ * variables, and SYNC is answered when all owners have answered. An equal SYNC changes nothing, unless all members of a used
+ * group have gone: then the group begins anew. Failure: other names or options while a member lives: FAILED_PRECONDITION. A round
+ * is being closed: UNAVAILABLE. An owner refuses: the group is ended on all owners. */
 #include "directory.h"
 
 #include "psd/checkpoint/loader.h"
@@ -22,7 +22,7 @@ enum { RETRY_MS = 100 };
 /* The variables that a SYNC names, all in one container. */
 struct set {
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    const struct psd_name **names; /* records of the names, the global step's first; with mode_none NULL for unknown names */
+    const struct psd_name **names; /* records of the names, the global step's first; NULL: unknown name (only with mode_none) */
     uint8_t *roles;                /* enum psd_round_role */
     uint32_t count;
     bool mode_none;
@@ -106,7 +106,7 @@ static ps_status read_names(const struct psd_task *t, const uint8_t *p, size_t n
     return st == PS_OK ? check_twice(s, err) : st;
 }
 
-/* True if s names exactly the variables of the container's group. *out_marked: how many variables the group has. */
+/* True if s names exactly the variables of the container's group. *out_marked: number of variables in the group. */
 static bool is_same_set(const struct psd_task *t, const struct set *s, uint32_t *out_marked)
 {
     const struct psd_names_in *in = psd_directory_names_in(&t->names, s->container);
@@ -196,7 +196,7 @@ static ps_status check_owners(const struct psd_task *t, const struct set *s, con
     return PS_OK;
 }
 
-/* Begin a group, instead of *group (NULL: none). gone: how many workers have finished this training and will not come back. */
+/* Begin a group in place of *group (NULL: none). gone: number of workers that have finished this training for good. */
 static ps_status begin_group(struct psd_task *t, const struct set *s, const struct psd_sync_options *o, uint32_t gone,
                              struct psd_group **group, struct psi_err *err)
 {
@@ -236,14 +236,14 @@ static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct s
         if (g == NULL) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds", s->container);
         }
-        PSI_IGNORE(is_same_set(t, s, &had)); /* only to get `had`, how many variables the group has */
+        PSI_IGNORE(is_same_set(t, s, &had));
         st = end_group(t, g, o, had, err);
         return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
     }
     bool same = is_same_set(t, s, &had) && g != NULL && memcmp(&g->options, o, sizeof(*o)) == 0;
     bool goes_on = g != NULL && g->phase != PSD_GROUP_FAILED && g->phase != PSD_GROUP_ENDING;
     char who[128];
-    /* there is no such group, or none of its members is alive */
+    /* true: the group that the SYNC asks for does not exist, or was used and has no living member */
     if (!(same && goes_on && (!g->used || living(g, who, sizeof(who)) != NULL))) {
         st = g == NULL ? PS_OK : check_free(g, o, had, s->count, err);
         st = st == PS_OK ? check_owners(t, s, o, err) : st;

@@ -2,14 +2,13 @@
 /* The connection between a ps task and the directory (the first ps task), at both ends (docs/PROTOCOL.md §6).
  *
  * Happy path: the task dials, says HELLO with its life (a random number of the process), and sends a list of its variables'
- * names. The directory records them, and answers which names now belong to other tasks. A process that comes back after it was
- * away, or after another process ran as its task, is also told names whose reset or delete it may have missed (returns(),
- * take_name()). The task drops all these names, and sends its list again. After a list with nothing to drop the task counts as
- * connected, and gets TASK_CREATE, TASK_RESET, TASK_DELETE.
+ * names. The directory records them, and answers which names the task must drop: those that belong to other tasks now, and those
+ * whose reset or delete this process may have missed while it was away (returns(), take_name()). The task drops them, and sends
+ * its list again. After a list with nothing to drop the task counts as connected, and gets TASK_CREATE, TASK_RESET, TASK_DELETE.
  *
- * Failure: either end closes the connection. The directory then discards frames that it has not read, and the task counts as not
- * connected; the task dials again with back-off, and sends its list on every new connection. It closes a connection to a
- * directory process that it has left for a later one (psd_task.left_lives). */
+ * Failure: either end closes the connection. The directory discards frames that it has not read, and the task counts as not
+ * connected. The task dials again, at growing intervals, and sends its list on each new connection. If a task has once left a
+ * directory process for a later one, it closes new connections to the earlier one (psd_task.left_lives). */
 #include "directory.h"
 
 #include "psd/base/loop.h"
@@ -48,7 +47,7 @@ static void list_move(struct psd_conn *c, enum psd_list_stage to)
     c->list = to;
 }
 
-/* Note that a frame of the list of names (at a task: of the answer to its list) has come. True: it is the first frame. */
+/* Note that a frame of the list of names (at a task: of the answer to the list) has come. True: it is the first frame. */
 static bool list_comes(struct psd_conn *c)
 {
     if (c->list == PSD_LIST_COMES || c->list == PSD_LIST_DROPS) {
@@ -65,7 +64,7 @@ static void list_drops(struct psd_conn *c)
     }
 }
 
-/* Note that the list's last frame (at a task: the answer's) has come. True: there were no names to drop. */
+/* Note that the last frame of the list (at a task: of the answer to the list) has come. True: there were no names to drop. */
 static bool list_over(struct psd_conn *c)
 {
     list_move(c, c->list == PSD_LIST_DROPS ? PSD_LIST_AGAIN : PSD_LIST_TAKEN);
@@ -88,8 +87,8 @@ static void twin_move(struct psd_task *t, enum psd_twin to)
 
 /* ---- at the directory ---- */
 
-/* True if the process that sent hello may have missed resets and deletes: it has been connected to a directory before, and the
- * last process of its task whose list this directory process accepted was another one (p->settled_life). */
+/* True if the process that sent hello may have missed resets and deletes: it has been connected to a directory before, and
+ * another process of its task (p->settled_life) was the last whose list this directory process accepted. */
 static bool returns(const struct psd_peer *p, const ps_v1_Hello *hello)
 {
     return hello->directory_life != 0 && p->heard && p->settled_life != hello->life;
@@ -172,7 +171,8 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         psd_task_link_lost(t, older);
         psd_conn_close(t, older, false);
     }
-    if (p->conflict_life == hello->life) { /* the process that was refused before is the task now */
+    /* if this process was refused before, the conflict is over: it is the task now */
+    if (p->conflict_life == hello->life) {
         p->conflict[0] = '\0';
     }
     if (hello->directory_life != 0 && hello->directory_life != t->life) {
@@ -229,8 +229,8 @@ static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out
     memcpy(m.dims, item->dims, sizeof(m.dims));
     ps_status st = psd_create_parse(&m, out, err);
     out->definition.optimizer.kind = item->optimizer_kind;
-    out->definition.optimizer.ema =
-        item->average ? 0.5 : 0; /* the list does not have the decay rate; any value > 0 says that there is a moving average */
+    /* the list does not have the decay rate; any value > 0 says that there is a moving average */
+    out->definition.optimizer.ema = item->average ? 0.5 : 0;
     return st;
 }
 
@@ -266,8 +266,8 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         }
         psd_loader_made(t, p, n->container);
         const struct psd_group *g = psd_group_find(t, named.container);
-        bool knows =
-            g == NULL || g->phase == PSD_GROUP_RECOVERING; /* in other phases the owner may not know yet what the chief wants */
+        /* in other phases the owner may not know yet what the chief wants */
+        bool knows = g == NULL || g->phase == PSD_GROUP_RECOVERING;
         if (knows) {
             psd_name_in_rounds(n, (uint8_t)item->rounds);
         }
@@ -291,8 +291,8 @@ static ps_status take_group(struct psd_task *t, const struct psd_peer *p, const 
     return psd_groups_list_item(t, p, container, item, err);
 }
 
-/* Note the chief number that task p has seen for a container. Without memory it is left out: HELLO has brought the highest number
- * of all containers, so new numbers are above it anyway. */
+/* Note the chief number that task p has seen for a container. If memory is short, the number is not noted: new numbers are above
+ * it anyway, because p's HELLO has brought the highest number of all containers. */
 static ps_status take_chief(struct psd_task *t, const struct psd_conn *c, const ps_v1_ListItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -557,7 +557,7 @@ void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct p
     }
     if (t->twin != PSD_TWIN_NONE && t->directory_life != a.life) {
         if (t->twin != PSD_TWIN_FIRST ||
-            /* close only once for each directory process: this lets the process that displaced this one connect first */
+            /* only once for each directory process: the process that displaced this one can then connect first */
             t->let_past_life != a.life) {
             t->let_past_life = a.life;
             twin_move(t, PSD_TWIN_FIRST);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests to accumulators, queues that add up gradients. A gradient comes as an element with its worker's global step, and is
  * dropped if the accumulator's step is higher. In a sparse accumulator a gradient has some rows, each once, by rising index. A
- * DEQUEUE waits for a number of gradients and gets the sum of all. SET_STEP, which sets the accumulator's step, is a mutation.
+ * DEQUEUE waits for a number of gradients and gets the sum or mean of all. SET_STEP, a mutation, sets the accumulator's step.
  *
  * Happy path: an ENQUEUE whose gradient is complete is served at once (queue_turns.c): the gradient is added or dropped, and the
  * result says which. Failure: an incomplete gradient has no effect. A sum that its client does not acknowledge goes back to the
- * queue; the next DEQUEUE gets this sum, however many gradients it asks for. */
+ * queue; the next DEQUEUE gets this sum, however many gradients the DEQUEUE asks for. */
 #include "queue.h"
 
 #include "psd/rpc/handlers.h"

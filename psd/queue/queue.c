@@ -2,8 +2,8 @@
 /* ENQUEUE, DEQUEUE, QUEUE_CLOSE: the checks of these requests, and the lines in which they wait. QUEUES: the list of all queues.
  *
  * Happy path: a waiting request (wait.h) whose bytes have all come (queue_parts.c) joins one of the two lines of its queue
- * (enqueuers, dequeuers). queue_turns.c serves it. Then it is done, and kept until the client's ACK. Failure: a request that is
- * refused before it joins a line has inserted nothing. session/queue_ends.c ends requests that fail later. */
+ * (enqueuers, dequeuers). queue_turns.c serves it. Then it is done, and its answer is kept until the client's ACK. Failure: a
+ * request that is refused before it joins a line has inserted nothing. session/queue_ends.c ends requests that fail later. */
 #include "queue.h"
 
 #include "psd/rpc/handlers.h"
@@ -121,7 +121,7 @@ static void stand_in_line(struct psd_task *t, struct psd_wait *w, const struct p
         refuse(t, w, &err);
         return;
     }
-    /* the cast removes const, which protects what only psd_commit() may change: a line of requests is no part of that */
+    /* the cast removes const: only psd_commit() may change a queue's contents, but a line of requests is not part of them */
     psd_wait_hang(w, need, (struct psi_list *)(uintptr_t)line);
     psd_wait_open(t, w);
     psd_queue_touch(t, q);

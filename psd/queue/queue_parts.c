@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receiving and sending the bytes of elements: PUT_PART, GET_PART, and the first bytes in ENQUEUE and in DEQUEUE's answer.
- * PUT_PART and GET_PART also serve a CALL (rpc/call.c): the body of its PUT_PART is read straight into the call's input.
+/* Receives and sends the bytes of elements: PUT_PART, GET_PART, and the first bytes in ENQUEUE and in DEQUEUE's answer. PUT_PART
+ * and GET_PART also serve a CALL (rpc/call.c): the body of its PUT_PART is read straight into the call's input.
  *
  * Happy path: bytes of an ENQUEUE are copied straight into elements, whose memory is allocated when their length is known; with
  * the last byte the request can be served. Until the ACK of a DEQUEUE, any part of its answer can be sent: one element from the
@@ -51,8 +51,8 @@ static ps_status begin_element(struct psd_task *t, struct psd_wait *w, const str
                            (unsigned long long)bytes);
     }
     if (q->spec.kind == PSI_QUEUE_SPARSE_ACCUMULATOR && q->sum != NULL) {
-        /* Make room now for the sum with this gradient: psd_room() may end sessions past their lease. psd_queue_reserve_sum(),
-         * which is called when the queue serves w, ends no session: without room it fails. */
+        /* make room for the sum with this gradient now, because psd_room() may end sessions past their lease.
+         * psd_queue_reserve_sum(), called when w is served, ends none, and fails without room */
         PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_arena_bytes(psd_element_memory_bytes(q->sum->bytes + bytes))));
     }
     w->working_bytes += memory;
@@ -183,7 +183,7 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = read_part(r, &m, &err);
     st = st == PS_OK ? find_wait(t, c, PS_OP_ENQUEUE, &m, &w, &err) : st;
     const bool call = st == PS_OK && w->op == PS_OP_CALL;
-    /* targeted: the body was not read into r->body. placed: it was read into the input of a call that goes on
+    /* targeted: the body was not read into r->body, but into the input of a call. placed: this call still goes on
      * (psd_part_head()) */
     const bool targeted = c->link->in.targeted, placed = c->brings != NULL;
     psd_part_end(c);
@@ -191,7 +191,7 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     if (st == PS_OK && ((!call && m.bytes % 8 != 0) || psi_pad8(m.bytes) != bytes)) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "PUT_PART: %u bytes are to come and %zu have", m.bytes, bytes);
     }
-    /* targeted, but not placed: the call, into whose input the body was read, has ended meanwhile, so the body is dropped */
+    /* targeted, but not placed: the call has ended meanwhile, so the body is dropped */
     bool comes = st == PS_OK && w->stage == PSD_WAIT_COLLECTING && targeted == placed;
     const uint64_t come = !comes ? 0 : call ? w->work->come : w->queue.come;
     const uint64_t all = !comes ? 0 : call ? w->work->in_bytes : w->queue.bytes;
@@ -218,7 +218,7 @@ static uint64_t answer_bytes(const struct psd_queue_wait *k)
     return a == NULL ? 0 : a->bytes + (k->many ? a->element_count * PSI_BATCH_HEAD : 0);
 }
 
-/* The element that has the byte at `offset` of the answer. *out_in: the byte's offset from the element's head. */
+/* Find the element that has the byte at `offset` of the answer. *out_in: the byte's offset from the element's head. */
 static const struct psd_element *element_at(struct psd_queue_wait *k, uint64_t offset, uint64_t *out_in)
 {
     if (k->part == NULL || offset < k->part_at) {

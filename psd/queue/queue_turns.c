@@ -4,9 +4,9 @@
  * Requests wait in two lines, in order of arrival: ENQUEUEs and QUEUE_CLOSEs in one, DEQUEUEs in the other. The first line is
  * served until its first request must wait, then the second line, in turn, until no element moves. While the first request of a
  * line waits, all behind it wait. Elements move one by one, so a request may be half done: elements that it has inserted stay in
- * the queue, elements that it has taken are in its attempt. A move that would make a checkpoint copy more than it has memory for
- * waits. Failure: the queue is closed: an ENQUEUE ends as CANCELLED, a DEQUEUE that wants more elements than are left as
- * OUT_OF_RANGE. No memory: the request ends as RESOURCE_EXHAUSTED. */
+ * the queue, elements that it has taken are in its attempt (record). A move waits while a checkpoint would have to copy more for
+ * it than there is memory. Failure: the queue is closed: an ENQUEUE ends as CANCELLED, a DEQUEUE that wants more elements than
+ * are left as OUT_OF_RANGE. No memory: the request ends as RESOURCE_EXHAUSTED. */
 #include "queue.h"
 
 #include "psd/store/cut.h"
@@ -68,7 +68,8 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(fail_closed(t, v, "closed", err)); /* the caller sees it */
         return DONE;
     }
-    if (k->apply && k->local_step < v->queue->step) { /* the gradient is too old: it is dropped, and the request's result is 0 */
+    /* a gradient that is too old is dropped, and the request's result is 0 */
+    if (k->apply && k->local_step < v->queue->step) {
         psd_queue_note_dropped(v->queue);
         return DONE;
     }
@@ -76,7 +77,8 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(psd_work_filled(t, w, v, err)); /* the caller sees it */
         return DONE;
     }
-    if (k->fill && psd_queue_reserve(&t->store, v->queue, k->count, err) != PS_OK) { /* all items must fit, or none goes in */
+    /* a fill: all items must fit, or none goes in */
+    if (k->fill && psd_queue_reserve(&t->store, v->queue, k->count, err) != PS_OK) {
         return DONE;
     }
     while (psd_queue_has_room(v->queue) && !is_held(t, w, v)) {
@@ -104,8 +106,8 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
     return turn;
 }
 
-/* Call if w, a DEQUEUE of a closed queue, needs more elements than are left. With up_to, w takes what is left; otherwise it fails
- * with err. True: w ends now. */
+/* Call if w, a DEQUEUE of a closed queue, needs more elements than are left. With up_to, w takes what is left, if it has or gets
+ * an element. Otherwise w fails with err. True: w ends now. */
 static bool too_few(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
 {
     uint64_t have = psd_queue_moved(w), left = v->queue->size;
@@ -172,8 +174,8 @@ static enum turn one_turn(struct psd_task *t, struct psd_wait *w, const struct p
                                     : close_turn(t, v, err);
 }
 
-/* Serve the requests of a line in order until one must wait. *held becomes true if it waits for memory that a checkpoint uses.
- * True: some request has ended or has moved an element. */
+/* Serve the requests of a line in order until one must wait. *held becomes true if this one waits for memory that a checkpoint
+ * uses. True: some request has ended or has moved an element. */
 static bool line_turn(struct psd_task *t, const struct psd_variable *v, const struct psi_list *line, bool *held)
 {
     bool moved = false;
@@ -249,7 +251,7 @@ void psd_queues_check_invariants(const struct psd_task *t)
         check_line(t, q, &q->enqueuers);
         check_line(t, q, &q->dequeuers);
         if (psi_list_linked(&q->dirty)) {
-            continue; /* q's requests wait for a checkpoint's memory: psd_queues_turn() will examine them again */
+            continue; /* q may have requests that wait for a checkpoint's memory: psd_queues_turn() will look again */
         }
         const struct psd_wait *in = psd_wait_first(&q->enqueuers), *out = psd_wait_first(&q->dequeuers);
         PSI_ASSERT(in == NULL || (in->op == PS_OP_ENQUEUE && !q->closed &&

@@ -88,7 +88,8 @@ void psd_rpc_work_end(struct psd_task *t, struct psd_conn *c, const struct psd_r
         return;
     }
     if (decide_change(t, c, r, &change, &asked, &err) == PS_OK) {
-        if (asked != NULL) { /* if the client repeats `asked`, the DEQUEUE that took the item, this error is the answer */
+        /* asked: the DEQUEUE that took the item, not acknowledged yet. If the client repeats it, this error is the answer */
+        if (asked != NULL) {
             PSI_IGNORE(psi_fail(&asked->err, PS_FAILED_PRECONDITION, "work queue '%s' at %s: item %llu was ended before its ACK",
                                 change.work_end.variable->name, t->name, (unsigned long long)change.work_end.serial));
             asked->err.applied = PS_NOTHING_APPLIED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SHUTDOWN and, at the directory, TASKS: the list of tasks, in slices (listing.c). If a task has restarted, the first slices
- * search all names for variables that it has lost; later slices list the tasks. No memory: RESOURCE_EXHAUSTED. */
+ * search all names for variables that the task has lost; later slices list the tasks. No memory: RESOURCE_EXHAUSTED. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -27,7 +27,7 @@ struct tasks_at {
     struct lost of[];
 };
 
-/* Begin to search for lost names. Only a restart loses variables: if no task has restarted, there is nothing to search. */
+/* Begin to search for lost names. Does not search if no task has restarted, because only a restart loses variables. */
 static void search_begin(const struct psd_task *t, struct tasks_at *at, uint64_t *cursor)
 {
     at->searching = false;

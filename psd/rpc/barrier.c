@@ -5,10 +5,10 @@
  * the name. Each arrival is a waiting request (wait.h): a client that reconnects finds its arrival or its answer again. A
  * restarted directory knows no barriers: it tells a client that had arrived that the outcome is unknown.
  *
- * Barriers are checked at each arrival, and at the end of each event in which a session became a member of the cluster or ceased
- * to be one; not within the event, because a session that sends HELLO again is no member for a part of it. Failure: another count
- * than in the first request: INVALID_ARGUMENT. No memory: RESOURCE_EXHAUSTED. Deadline over: DEADLINE_EXCEEDED, with the names of
- * missing sessions. */
+ * Barriers are checked at each arrival, and at the end of each event in which a session has become a member of the cluster or has
+ * ceased to be one. They are not checked within such an event: a session that sends HELLO again is no member for a moment.
+ * Failure: another count than in the first request: INVALID_ARGUMENT. No memory: RESOURCE_EXHAUSTED. Deadline over:
+ * DEADLINE_EXCEEDED, with the names of missing sessions. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -74,7 +74,7 @@ static void leave(struct psd_task *t, struct psd_wait *w)
     }
     struct psd_barrier *b = barrier_of(w);
     psi_list_remove(&w->needs[0].at);
-    /* without w, the first waiting worker may be another one (program_of()), and b complete */
+    /* without w, the first waiting worker, whose program all workers must have (program_of()), may be another one: look again */
     t->barriers_stale = t->barriers_stale || b->named;
     if (--b->arrivals == 0) {
         unname(t, b);
@@ -88,7 +88,7 @@ static bool is_worker(const struct psd_record *r)
     return r->member && strcmp(r->job, WORKERS) == 0;
 }
 
-/* The default container of the first waiting worker; all workers that have it must arrive. NULL: no worker waits. */
+/* Find the default container of the first worker that waits; all workers with it must arrive. NULL: no worker waits. */
 static const char *program_of(const struct psd_barrier *b)
 {
     struct psi_list *it = NULL;

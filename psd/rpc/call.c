@@ -3,12 +3,13 @@
  *
  * Happy path: a CALL becomes a waiting request (wait.c), with memory for input and output from the task's budget. Input that does
  * not fit into the first frame comes in PUT_PARTs (queue_parts.c). When the input is complete and the function's check accepts
- * it, the effect CALL tells the shell to run the function. psd_task_call_finished() brings the result, which is kept until the
- * client's ACK. The answer has its beginning; GET_PARTs read the rest. A function that takes calls early is started with its
- * first bytes (effect CALL_EARLY). A client that reconnects finds its call again; a call with incomplete input begins anew.
+ * it, the effect CALL orders the run from the shell (the code around this core, which has the threads). psd_task_call_finished()
+ * brings the result, kept until the client's ACK. The answer has its beginning; GET_PARTs read the rest. A function that takes
+ * calls early is started with its first bytes (effect CALL_EARLY). A client that reconnects finds its call again; a call with
+ * incomplete input begins anew.
  *
  * Failure: a call that is refused before it runs has had no effect. Deadline, ACK, GOODBYE and the end of the session cancel a
- * call; the shell uses its memory until it reports the end. After a call has run, errors say that it may have had an effect. */
+ * call; the shell uses its memory until the thread has ended. After a call has run, errors say that it may have had an effect. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -19,7 +20,7 @@
 
 enum { RETRY_MS = 50 };
 
-/* The index of the function with this name in the call table. UINT32_MAX: there is none, and *names lists those that exist. */
+/* Find the index of the function with this name in the call table. UINT32_MAX: there is none; *names gets those that exist. */
 static uint32_t find_row(const struct psd_task *t, const char *name, struct psd_names *names)
 {
     const char *at = NULL;
@@ -127,7 +128,7 @@ static ps_status begin(struct psd_task *t, const struct psd_conn *c, struct psd_
     return PS_OK;
 }
 
-/* Queue the effect by which the shell runs the call of w. False: no memory. */
+/* Queue an effect: the order to run the call of w on a compute thread. False: no memory. */
 static bool give_to_shell(struct psd_task *t, const struct psd_wait *w, enum psd_effect_kind kind)
 {
     const struct psd_work *k = w->work;
@@ -149,7 +150,7 @@ static bool give_to_shell(struct psd_task *t, const struct psd_wait *w, enum psd
     return true;
 }
 
-/* The input of w is complete: check it, and have the shell run the call. */
+/* Call when the input of w is complete: checks the input, and orders the run of the call. */
 static ps_status start(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
     struct psd_work *k = w->work;
@@ -328,7 +329,7 @@ void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, ps_reaso
     PSI_ASSERT(k != NULL && (k->begun || k->cancelled) && out_bytes <= k->out_room);
     struct psd_wait *w = psd_wait_first(&k->waiters);
     if (w != NULL) {
-        w->work = NULL; /* the call has ended, so it must not be cancelled */
+        w->work = NULL; /* the call has ended, so nothing is left to cancel */
     }
     if (w != NULL && st == PS_OK) {
         keep(t, w, k, (uint32_t)out_bytes);

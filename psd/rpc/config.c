@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings: CONFIG lists them, CONFIG_SET changes one.
  *
- * Happy path of CONFIG_SET: the setting may change while the task runs. The shell checks and applies the value. The log says who
- * changed the setting. Failure changes nothing. The error has for an unknown name the nearest one, for a setting that needs a
- * restart the settings that do not, for a bad value the shell's text. */
+ * Happy path of CONFIG_SET: the setting may change while the task runs. psd_task_config.config_set() checks and applies the
+ * value. The log says who changed the setting. Failure changes nothing. The error has for an unknown name the most similar one,
+ * for a setting that needs a restart the settings that need none, for a bad value the text of config_set(). */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -111,13 +111,13 @@ static ps_status set(struct psd_task *t, const struct psd_conn *c, const char *n
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s takes a restart of %s; what may change while it runs: %s", row.name,
                         t->name, changeable(t, &names));
     }
-    PSI_IGNORE(snprintf(old, sizeof(old), "%s", row.value)); /* copied, because the shell may reuse its buffer */
+    PSI_IGNORE(snprintf(old, sizeof(old), "%s", row.value)); /* copied, because config_set() may reuse the buffer */
     st = t->config.config_set(t->config.shell, row.name, value, text, sizeof(text));
     text[sizeof(text) - 1] = '\0';
     if (st != PS_OK) {
         return psi_fail(err, st, "%s", text);
     }
-    PSI_IGNORE(setting(t, index, &row)); /* row.value becomes the new value; the row exists */
+    PSI_IGNORE(setting(t, index, &row)); /* row.value becomes the new value; cannot fail: the row exists */
     psd_log(t, PSI_LOG_INFO, "config_set", PSI_KV("peer", c->text), PSI_KV("name", row.name), PSI_KV("old", old),
             PSI_KV("new", row.value));
     return PS_OK;

@@ -2,9 +2,9 @@
 /* CONTAINERS: what a task has in each container, and at the directory also the number of names in each. The list is made in
  * slices (listing.c), because one container may have a million variables.
  *
- * Happy path: the first pass lists the containers of the store, oldest first, with sums over their variables. At the directory a
- * second pass lists containers of which the store has nothing and the directory knows names. A variable counts as it is in its
- * slice; a container that is reset during the list is counted anew. Failure: no memory: RESOURCE_EXHAUSTED. */
+ * Happy path: the first pass lists the containers of this task's variables, oldest first, with sums over their variables. At the
+ * directory a second pass lists containers of which this task has nothing, but the directory knows names. A variable counts as it
+ * is in its slice; a container that is reset during the list is counted anew. Failure: no memory: RESOURCE_EXHAUSTED. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -15,7 +15,7 @@ struct containers_at {
     /* cursors; outer: over the store's containers, then over psd_directory.in; inner: over one container's variables */
     uint64_t outer, inner;
     bool known;    /* true: the second pass, over containers of which the directory knows names */
-    uint64_t made; /* number of containers ever made, after the first pass (psd_store.containers_made) */
+    uint64_t made; /* number of containers ever made, at the end of the first pass: later ones have this number or more */
     char container[PS_CONTAINER_BYTES_MAX + 1]; /* container whose variables are being counted; "": begin the next one */
     ps_v1_ContainerAnswer sum;                  /* sums over the variables of `container` so far */
 };
@@ -84,8 +84,8 @@ static void step_in(const struct psd_task *t, struct psd_list *l, struct contain
     at->container[0] = '\0';
 }
 
-/* Second pass: list a container of which the directory knows names, unless the first pass has listed it. Its owners may have lost
- * all its variables; still a client that resets all containers must see it. */
+/* Second pass: list a container of which the directory knows names, unless the first pass has listed it. Owners may have lost its
+ * variables in a restart, but a client that resets all containers must see it. */
 static void step_known(const struct psd_task *t, struct psd_list *l, struct containers_at *at, const char *name)
 {
     const struct psd_container *c = psd_container_find(&t->store, name);

@@ -3,11 +3,11 @@
  * (psd_call_functions.read in common/ps_calls.h).
  *
  * Happy path: psd_task_copy() begins a copy. psd_copies_work() copies about psd_task_config.copy_slice_bytes in each turn of the
- * loop; the copies take turns. psd_copy.done() is called at the end. If the caller has the present version already, and no push
- * is in progress, nothing is copied.
+ * event loop; the copies take turns. psd_copy.done() is called at the end. If the caller has the present version already, and no
+ * push is in progress, nothing is copied.
  *
- * A copy is exact if its first and its last byte have one version, and no push is in progress at either. A copy of an atomic
- * variable must be exact: after a change it begins anew, and after ATTEMPTS_MAX changes it is made in one turn.
+ * A copy is exact if the version did not change from its first to its last byte, and no push was in progress then. A copy of an
+ * atomic variable must be exact: after a change it begins anew, and after ATTEMPTS_MAX changes it is made in one turn.
  *
  * Failure: the errors of a pull (no such variable, no value yet, other dtype); LOST: the variable was dropped; CANCELLED: the
  * call is cancelled or has ended. */

@@ -68,7 +68,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
     t->served = t->served || (row != NULL && row->target != PSD_TARGET_NONE);
     bool greeting = h->op == PS_OP_HELLO;
     if ((h->flags & PS_FLAG_VALUE) != 0) {
-        reject(t, c, "flag VALUE on a frame to a task"); /* the reader has cut a trailer of 16 bytes off the body */
+        reject(t, c, "flag VALUE on a frame to a task"); /* because of the flag, the reader took 16 bytes off the body */
         return;
     }
     if (greeting == c->hello_done && (row == NULL || h->op != PS_OP_CLOSE)) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drafts: memory into which a call of this task writes a new value of one of the task's variables. So the result needs no
+/* Drafts: memory into which a call of this task writes a new value of one of the task's variables. The result then needs no
  * connection (psd_call_functions.draft and publish in common/ps_calls.h).
  *
  * Happy path: psd_draft_new() makes the checks of an ASSIGN and allocates memory, into which a compute thread writes. A publish
- * repeats the checks whose result may have changed. Then the change WRITE makes the memory the variable's value, as the last
- * segment of an ASSIGN does. While a checkpoint would have to copy the old value and has no memory for that, a publish waits as a
- * push does (held.c), but not longer than its call.
+ * repeats the checks whose result may have changed. Then the change WRITE makes the memory the variable's value. A publish waits
+ * while a checkpoint would have to copy the old value and has no memory for that, and while a push updates the value in slices
+ * (moves.c), but not longer than its call lasts.
  *
  * Failure: the errors of an ASSIGN; LOST: the variable was dropped meanwhile; CANCELLED: nobody waits for the call any more, or
  * it has ended. A refused publish has changed nothing. The memory stays until the call ends, even if its variable is dropped,
@@ -141,7 +141,8 @@ static ps_status check_again(struct psd_task *t, const struct psd_work *k, const
 static void note_giver(const struct psd_work *k, uint8_t giver[8])
 {
     const struct psd_wait *w = psd_wait_first(&k->waiters);
-    if (w != NULL) { /* w is NULL if the session has ended, and its call is about to be cancelled */
+    /* w is NULL if the session has ended: then the call is about to be cancelled */
+    if (w != NULL) {
         memcpy(giver, w->record->session, 8);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pushes that wait, for one of two reasons. A checkpoint that is being written (a cut) would have to copy the values that the
- * push changes, but holds as much memory as it may (psd_cut_is_full()). Or the value is being updated in slices (moves.c), by
- * this push or by another one. The connection of such a push is not read; other connections and pulls go on.
+/* Pushes that wait. Either a checkpoint being written (a cut) would have to copy the values that the push changes, but holds as
+ * much memory as it may (psd_cut_is_full()); or the value is being updated in slices (moves.c), by this push or another. The
+ * connection of such a push is not read; other connections and pulls go on.
  *
  * Happy path: psd_held_begins() is called before each piece of a frame; if it returns true, the bytes that have come are kept.
  * When the reason is gone, psd_held_work() returns the connection that has waited longest, and its kept bytes are processed.
@@ -40,8 +40,8 @@ static bool waits_for_cut(const struct psd_task *t, const struct psd_number *n)
     return psd_cut_is_full(&t->store) && missing(t, n) > 0;
 }
 
-/* True if c must not be read now. If a checkpoint lacks memory, c waits only between two segments: with half a segment it would
- * keep a buffer that others need. For slices, which need no buffer, c waits at any place. */
+/* True if c must not be read now. For a checkpoint's memory c waits only between two segments, because within a segment it holds
+ * a buffer that others need. For slices, which need no buffer, c waits at any place. */
 static bool waits(const struct psd_task *t, const struct psd_conn *c)
 {
     const struct psd_number *n = c->number;
@@ -58,7 +58,7 @@ bool psd_held_begins(struct psd_task *t, struct psd_conn *c)
     return true;
 }
 
-/* Find the connection that has waited longest, among those that may be read again and need no segment buffer. NULL: none may. */
+/* Find the connection that has waited longest, and whose push need not wait any more. It must not lack a buffer. NULL: none. */
 static struct psd_conn *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -91,7 +91,7 @@ void psd_held_tick(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, held);
         if (t->now_ms - c->held_beat_ms >= t->config.beat_ms) {
             c->held_beat_ms = t->now_ms;
-            psd_beat_answer(t, c, 0); /* id 0: this answers no BEAT, it only shows that this task is alive */
+            psd_beat_answer(t, c, 0); /* id 0: this answers no BEAT, but shows that this task is alive */
         }
     }
 }

@@ -69,7 +69,7 @@ static ps_status check_session(const ps_v1_Hello *hello, struct psi_err *err)
     return PS_OK;
 }
 
-/* If there is a table of rights: check that c has the identity that began the session. The error does not name that identity. */
+/* If there is a table of rights: check that c has the identity that began the session. The error does not name the session's. */
 static ps_status check_owner(struct psd_task *t, const struct psd_conn *c, const ps_v1_Hello *hello, struct psi_err *err)
 {
     char who[PSI_IDENTITY_TEXT_BYTES];
@@ -194,7 +194,7 @@ static void settle(struct psd_task *t, struct psd_record *record, const struct u
         bool abandoned = false;
         bool is_listed = listed(u, number, &abandoned);
         if (psd_outcome_finish(t, record, psd_record_find(record, number))) {
-            continue; /* all of the mutation had come, so the client has nothing left to send */
+            continue; /* the whole mutation had come, and is finished now */
         }
         if (abandoned || (is_listed && !known) || (!is_listed && number < next)) {
             psd_outcome_tear(t, record, psd_record_find(record, number));
@@ -279,7 +279,7 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_H
 static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const char *container)
 {
     struct psd_record *record = c->record;
-    psd_lease_end(t, record); /* the old lease was for the task that the session's HELLO before this one named */
+    psd_lease_end(t, record); /* the old lease was for the job and task of the session's earlier HELLO */
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
@@ -316,7 +316,7 @@ ps_status psd_hello_check(const struct psd_task *t, const struct psd_request *r,
     return st;
 }
 
-/* Read name and key of the container that the session owns into *out, which stays unchanged if HELLO names none. */
+/* Read name and key of the container that the session owns into *out. HELLO names none: *out stays unchanged. */
 static ps_status read_own(const ps_v1_Hello *hello, struct psd_own *out, struct psi_err *err)
 {
     char container[PSI_SESSION_CONTAINER_BYTES];

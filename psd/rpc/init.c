@@ -5,7 +5,7 @@
  * INIT is a mutation like a push: it has a sequence number, and its outcome is kept. It is carried out in one step; slow.c
  * prepares the values of large variables. INIT and SEAL carry the chief's number; each new chief has a higher one. A number below
  * the highest that this task has seen for the container is refused, so that a former chief that was stopped for a while changes
- * nothing. A SEAL with `fence` only raises the highest number. */
+ * nothing. A SEAL with `fence` seals nothing, and only makes its number the highest. */
 #include "rpc.h"
 
 #include "common/optimizer.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A push that updates a large value after its last byte (LAMB, LARS): the value is updated in slices, between which others are
- * served. For a gradient collected in memory the norm is computed first, in slices that change nothing.
+ * served. If the gradient was collected in memory, its norm is computed first, in slices that change nothing.
  *
  * Happy path: psd_push_segment() takes the last segment, and psd_move_begin() puts the push into psd_task.moves. From then on its
  * connection is not read (held.c), nor is one that brings a mutation of the same variable. psd_moves_work() does one slice in
- * each turn of the shell's loop, for the oldest push that need not wait for a checkpoint's memory. The last slice finishes the
+ * each turn of the event loop, for the oldest push that need not wait for a checkpoint's memory. The last slice finishes the
  * push, which is answered (psd_push_answer()), and the connections are read again.
  *
- * Failure: if the connection ends, the slices go on. When the push must end early, for example at the session's next HELLO, all
- * slices that are left are made at once (psd_outcome_finish()): its whole gradient has come, so the push cannot fail. */
+ * Failure: if the connection ends, the slices go on. If the push must end early, for example at the session's next HELLO, all
+ * slices that are left are made at once (psd_outcome_finish()). The whole gradient has come, so the push cannot fail. */
 #include "rpc.h"
 
 #include "psd/store/cut.h"
@@ -64,7 +64,7 @@ static bool must_go_on(const struct psd_task *t, const struct psd_variable *v)
     return must && psd_buffers_exhausted(t);
 }
 
-/* The oldest push whose next slice need not wait for a checkpoint's memory. NULL: there is no such push. */
+/* Find the oldest push whose next slice need not wait for a checkpoint's memory. NULL: there is none. */
 static struct psd_progress *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -97,7 +97,8 @@ static void move(struct psd_task *t, const struct psd_progress *p, bool all)
         (void)psd_outcome_finish(t, record, n);
     }
     struct psd_conn *c = record->conn;
-    if (n->progress == NULL && c != NULL && c->number == n) { /* the push is finished, and c, which brought it, is open */
+    /* answer if the push is finished, and c, which brought it, is still connected */
+    if (n->progress == NULL && c != NULL && c->number == n) {
         psd_push_answer(t, c, v, wire, n);
     }
 }

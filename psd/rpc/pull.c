@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PULL and GATHER, and the frames with new values for PUSHPULL and PUSHPULL_ROWS.
  *
- * Values are read from the variable's memory when the frame is sent. A frame has the variable's version, and the number of
+ * Values are read from the variable's memory when the frame is sent. The frame carries the variable's version, and the number of
  * unfinished mutations, at its first and at its last byte, so the client knows whether all is of one version. Strings, rows, and
  * atomic variables of several segments are copied when the request comes, within the memory budget, so that their frame has one
- * version. float32 values are converted on the way if the client asks for float16 or bfloat16. Failure: no memory for the copy:
- * RESOURCE_EXHAUSTED for a PULL or GATHER; no frame with values for a push. */
+ * version. If the client asks for float16 or bfloat16, float32 values are converted. Failure: no memory for the copy: a PULL or
+ * GATHER gets RESOURCE_EXHAUSTED; a push gets its reply, but no frame with values. */
 #include "rpc.h"
 
 #include "psd/store/overlay.h"
@@ -42,7 +42,6 @@ static struct psd_pull_out *pull_of(struct psi_out *out)
     return PSI_CONTAINER_OF(out, struct psd_pull_out, out);
 }
 
-/* The memory of the value (slot 0), or of the optimizer's slot number `slot`, from 1. */
 static const uint8_t *memory_of(const struct psd_variable *v, uint32_t slot)
 {
     return slot == 0 ? v->value : v->slots[slot - 1];
@@ -155,11 +154,10 @@ void psd_pull_free_all(struct psd_task *t)
     }
 }
 
-/* Which values a frame shall have. */
 struct values {
     const struct psd_variable *variable;
     uint32_t slot;         /* 0: the value; n: the optimizer's n-th slot */
-    uint64_t first, count; /* range of elements; count 0: all strings of a string variable, or a variable without elements */
+    uint64_t first, count; /* range of elements; count 0: all strings of a string variable, or no elements */
     const uint8_t *rows;   /* row indices; `count` is then the number of elements in these rows; NULL: a range of elements */
     uint64_t columns;      /* with rows: number of elements in a row */
 };
@@ -261,7 +259,8 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     c->copy_bytes += copy_bytes;
     if (h->op == PS_OP_PULL && bytes > PS_SEGMENT_BYTES && copy == NULL) {
         psi_outq_push_late(&c->link->out, &p->out);
-    } else { /* in order with other frames: a copy must not arrive after newer values, nor a push's values after its reply */
+    } else {
+        /* in order with other frames: a copy must not arrive after newer values, nor a push's values after its reply */
         psi_outq_push_stream(&c->link->out, &p->out);
     }
     psd_mark_dirty(t, c);

@@ -4,12 +4,11 @@
  *
  * Happy path: at the head of the FIRST frame all checks are made that can refuse the mutation, and the optimizer's scalars are
  * captured. Each segment is applied while it is in the cache (apply.c), and counted in psd_number.offset. At the end of the LAST
- * frame the version rises, the outcome is kept, and the reply is sent. A push that updates a large value after its last byte is
- * finished and answered by moves.c.
+ * frame the version rises, the outcome is kept, and the reply is sent. If a large value is updated after the last byte, moves.c
+ * finishes and answers the push.
  *
- * Failure: a refusal is an outcome like any other, and is kept; the other frames of the mutation are read and dropped. A frame
- * that does not continue its mutation at the expected offset is a GAP: the connection is closed, and the client resumes by
- * HELLO. */
+ * Failure: a refusal is kept as the outcome; the other frames of the mutation are read and dropped. A frame that does not
+ * continue its mutation at the expected offset is a GAP: the connection is closed, and the client resumes by HELLO. */
 #include "push_rows.h"
 
 #include "psd/rounds/rounds.h"
@@ -51,7 +50,7 @@ void psd_progress_free_all(struct psd_task *t)
     }
 }
 
-/* Check that v has this optimizer slot, and that its power (struct psi_slot) is 0 to 1 in v's dtype, or 0 if it has no power. */
+/* Check that v has this slot. power_bits, a double: the slot's power, such as Adam's beta1^t: 0 to 1, or 0 if it has no power. */
 static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_t power_bits, struct psi_err *err)
 {
     const struct psi_slot *row = psi_optimizer_slot(&v->optimizer, slot - 1);
@@ -166,11 +165,11 @@ struct asked {
     uint64_t step; /* pushes: 1 + global step that the session knows; 0: not known */
     /* ASSIGN: number of the sender as chief (session that may initialise the container); 0: not sent as chief */
     uint64_t chief_number;
-    uint64_t power_bits;    /* ASSIGN to a slot: the slot's power (struct psi_slot) */
+    uint64_t power_bits;    /* ASSIGN to a slot that has a power, such as Adam's beta1^t: the power, a double */
     uint64_t member, round; /* CONTRIBUTE, CONTRIBUTE_ROWS */
 };
 
-/* 1 + the global step, from a ps_push_step behind the first `bytes` bytes of the meta; 0: there is none. */
+/* Read 1 + the global step from a ps_push_step behind the first `bytes` bytes of the meta. 0: the meta has no ps_push_step. */
 static uint64_t step_behind(const struct psd_request *r, size_t bytes)
 {
     struct ps_push_step at = {.step = 0};
@@ -180,7 +179,7 @@ static uint64_t step_behind(const struct psd_request *r, size_t bytes)
     return at.step;
 }
 
-/* What parse() does for CONTRIBUTE, CONTRIBUTE_ROWS, PUSH_ROWS, PUSHPULL_ROWS and SCATTER. */
+/* parse() for CONTRIBUTE, CONTRIBUTE_ROWS, PUSH_ROWS, PUSHPULL_ROWS and SCATTER. */
 static __attribute__((noinline)) struct asked parse_other(const struct psd_request *r)
 {
     struct ps_contribute_meta c;
@@ -492,7 +491,7 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     take_frame(t, c, n, n->offset);
 }
 
-/* Text that says where element `bad` of n's present segment lies. indices: the row indices in that segment. */
+/* Write into buf where element `bad` of n's present segment lies. indices: the row indices in that segment. Returns buf. */
 static const char *where_of(const struct psd_number *n, uint64_t bad, const uint8_t *indices, char *buf, size_t bytes)
 {
     if (psd_push_is_rows(n->progress->kind)) {
@@ -521,7 +520,7 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
     }
     t->count.nonfinite++;
     char scaled[48] = "", where[64];
-    /* in a wire dtype smaller than the variable's, the value may have become infinite: the error names this dtype */
+    /* in a smaller wire dtype than the variable's, a large value becomes infinite: the error names the wire dtype */
     bool shorter = g->wire != g->variable->dtype;
     if (g->scale != 1) {
         PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */
@@ -531,8 +530,7 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
                        shorter ? ps_dtype_name((ps_dtype)g->wire) : "");
 }
 
-/* Check the strings of an ASSIGN, whose last bytes are at p. Copies these bytes behind the earlier ones, so that all are in one
- * piece; the commit copies them once more. */
+/* Check the strings of an ASSIGN. Copies their last bytes, at p, behind the earlier ones first (the commit copies them again). */
 static ps_status check_blob(const struct psd_number *n, const uint8_t *p, uint64_t bytes, struct psi_err *err)
 {
     const struct psd_progress *g = n->progress;
@@ -635,7 +633,8 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     /* a contribution whose result is not 0 was too late and is not counted */
     t->count.pushes_applied += psd_push_is_gradient(kind) && !(psd_push_contributes(kind) && n->result[0] != 0);
     psd_age_note(v, moves ? v->version + 1 : n->version, from);
-    if (moves) { /* moves.c changes the value in slices in later turns, and answers; until then nothing more is read from c */
+    /* if moves.c changes the value in slices, moves.c also answers, in a later turn; until then nothing more is read from c */
+    if (moves) {
         psd_move_begin(t, c->record, n);
         return;
     }

@@ -5,9 +5,9 @@
  * segment is checked as a whole before psd_commit() changes a row. Refused are rows that the variable does not have, an optimizer
  * that would change all rows of a large variable, and frames of a wrong length.
  *
- * PUSHPULL_ROWS: when rows have taken effect, their new values are sent, a frame for each segment. A push that is collected in
- * memory takes effect at its end, so its values are sent then, from a list of all indices. Without memory no values are sent, and
- * the client asks by GATHER. */
+ * PUSHPULL_ROWS: when rows have taken effect, their new values are sent, in one frame for each segment. A push that is collected
+ * in memory takes effect at its end: then the values of all its rows are sent, by a list of the indices. Without memory for the
+ * list no values are sent, and the client asks by GATHER. */
 #include "push_rows.h"
 
 #include "common/optimizer.h"

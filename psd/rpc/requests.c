@@ -96,8 +96,8 @@ static bool is_own(const struct psd_task *t, const struct psd_conn *c, const cha
            (in == NULL || memcmp(in->key, own->key, sizeof(in->key)) == 0);
 }
 
-/* The rights of c's peer in a session's container. has: its rights by the table of rights. A request that shows the container's
- * key needs no other right (psd_rights_keyed()). RESET shows no key: only administrators and the session itself may do it. */
+/* Compute the rights of c's peer in a session's container. has: its rights by the table. A request that shows the container's key
+ * needs no other right (psd_rights_keyed()). RESET shows no key: only administrators and the session itself may do it. */
 static unsigned rights_of_session(const struct psd_task *t, const struct psd_conn *c, const struct psd_row *row,
                                   const char *container, unsigned has)
 {
@@ -131,7 +131,7 @@ static ps_status permit_named(struct psd_task *t, const struct psd_conn *c, cons
     return permit(t, c, row, psd_rights_on(t, c, container), container, object, err);
 }
 
-/* What a request about the cluster concerns, for the audit: "log_level = debug", "checkpoint 7", else "@cluster". */
+/* Write what a request about the cluster concerns into buf, for the audit: "log_level = debug", "checkpoint 7" or "@cluster". */
 static const char *object_of(const struct psd_request *r, char buf[OBJECT_BYTES])
 {
     ps_v1_ConfigItem setting;

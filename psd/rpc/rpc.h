@@ -28,8 +28,7 @@ void psd_push_end(struct psd_task *t, struct psd_conn *c);
 void psd_progress_free_all(struct psd_task *t);
 
 /* ---- pull.c ---- */
-/** For PUSHPULL: send v's new elements [first, first + count) in dtype `wire`. Without memory nothing is sent, and the client
- * asks for them by PULL. */
+/** For PUSHPULL: send v's new elements [first, first + count) in dtype `wire`. Without memory sends none: the client pulls. */
 void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, const struct psd_variable *v, ps_dtype wire,
                      uint64_t first, uint64_t count);
 /** For PUSHPULL_ROWS: send v's new rows with these indices, at most as many as fit into a segment. first: how many rows of the
@@ -90,7 +89,7 @@ struct psd_conn *psd_slow_work(struct psd_task *t);
 void psd_slow_drop(struct psd_task *t, struct psd_conn *c);
 /** Bytes of memory that the unfinished INIT of c uses. */
 uint64_t psd_slow_bytes(const struct psd_conn *c);
-/** For sessions whose connection is not read because of an INIT: send a BEAT's answer each beat_ms, which renews their leases. */
+/** For connections not read because of an INIT: send an answer to a BEAT each beat_ms; the directory then renews the lease. */
 void psd_slow_tick(struct psd_task *t);
 
 /* ---- call.c: CALL; copies.c: copies of variables for calls ---- */
@@ -104,12 +103,12 @@ void psd_call_ran(struct psd_task *t, uint64_t call, uint64_t kernel_ns);
 void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, ps_reason reason, size_t out_bytes, const char *error);
 void psd_call_free_all(struct psd_task *t);
 void psd_call_check_invariants(const struct psd_task *t);
-/** The call with this number (psd_work.id); NULL: it has ended. */
+/** Find the call with this number (psd_work.id). NULL: it has ended. */
 struct psd_work *psd_call_work(const struct psd_task *t, uint64_t call);
 
 /* ---- copies.c ---- */
 bool psd_copies_have_work(const struct psd_task *t);
-/** Copy about psd_task_config.copy_slice_bytes for one of the calls' copies; they take turns. A copy of an atomic variable that
+/** Copy about psd_task_config.copy_slice_bytes in all for the calls' copies, which take turns. A copy of an atomic variable that
  * keeps changing is made at once, however long it is. */
 void psd_copies_work(struct psd_task *t);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SESSIONS lists client sessions, WAITS their waiting requests; STOP tells sessions to stop.
  *
- * Happy path: all sessions, or all waiting requests, are gathered and sorted, and each becomes a message of the list. A request
- * is described in words: what it lacks, and what would end its wait, as far as this task knows (only the directory knows which
- * chiefs are alive). Names that do not fit into the text are counted. Failure: no memory. */
+ * Happy path: all sessions, or all waiting requests, are gathered and sorted, and each becomes a message of the list. For a
+ * request the message says in words what is missing, and what would end the wait, as far as this task knows (only the directory
+ * knows which chiefs are alive). Names that do not fit into the text are counted. Failure: no memory. */
 #include "rpc.h"
 
 #include "common/mem.h"

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An INIT of a large variable: its values are made in slices, so that other connections are served meanwhile. An INIT that
- * replaces a value waits while a push updates that value in slices (moves.c), and while a checkpoint would have to copy that
- * value and has no memory left (psd_cut_is_full()).
+ * replaces a value waits while a push updates the old value in slices (moves.c), and while a checkpoint would have to copy the
+ * old value and has no memory left (psd_cut_is_full()).
  *
  * Happy path: psd_rpc_init() keeps the INIT, which has no effect yet, and its connection is not read. psd_slow_work() makes one
- * slice in each turn of the shell's loop, for the oldest INIT that need not wait. When all values are made, the INIT is carried
- * out in one step, with all checks. The bytes that have come behind it are handled, and the connection is read again.
+ * slice in each turn of the event loop, for the oldest INIT that need not wait. When all values are made, the INIT is carried out
+ * in one step, with all checks. The bytes that have come behind it are handled, and the connection is read again.
  *
  * Failure:
  * - The connection ends: nothing has happened, and the client repeats the INIT.
- * - The INIT would be refused by now, or has nothing to do because an ASSIGN gave the first value: the slices end, and the INIT
- *   is carried out at once, and answered with the reason.
+ * - The INIT would be refused by now, or an ASSIGN has given the first value: the slices end, and the INIT is answered at once.
  * - No memory for the values: the INIT is carried out at once. A first value is refused, a forced value is made in the old
  *   value's memory.
  * - No memory for psd_slow: a push to the variable is finished first, then the INIT is carried out. */
@@ -160,7 +159,7 @@ static bool waits(const struct psd_task *t, const struct psd_slow *s)
     return is_held(t, s->variable) && runs(t, &r, &in);
 }
 
-/* The oldest INIT that need not wait for a checkpoint's memory or for a push; NULL: none. */
+/* Find the oldest INIT that need not wait for a checkpoint's memory or for a push. NULL: there is none. */
 static struct psd_slow *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -191,7 +190,8 @@ struct psd_conn *psd_slow_work(struct psd_task *t)
     leave(s);
     struct psd_request r = request_of(s);
     if (!made) {
-        psd_variable_make_end(&t->store, s->variable, &s->making); /* the INIT, which is done at once, may need this memory */
+        /* the INIT is carried out at once now, and may need this memory */
+        psd_variable_make_end(&t->store, s->variable, &s->making);
     }
     psd_init_carry_out(t, c, &r, made ? &s->making : NULL);
     release(t, s);
@@ -205,7 +205,7 @@ void psd_slow_tick(struct psd_task *t)
         struct psd_slow *s = PSI_CONTAINER_OF(it, struct psd_slow, link);
         if (t->now_ms - s->beat_ms >= t->config.beat_ms) {
             s->beat_ms = t->now_ms;
-            psd_beat_answer(t, s->conn, 0); /* id 0: this answers no BEAT, it only shows that this task is alive */
+            psd_beat_answer(t, s->conn, 0); /* id 0: this answers no BEAT, but shows that this task is alive */
         }
     }
 }

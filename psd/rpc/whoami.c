@@ -47,7 +47,7 @@ static ps_status read_may(const struct psd_request *r, struct psi_identity *who,
                : st;
 }
 
-/* Handler of MAY. A uid in the request is of another host, so it has no rights but those that rows of the table give it. */
+/* Handler of MAY. A uid in the request is of another host: the identity has only rights by rows of the table that name it. */
 void psd_rpc_may(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_identity who;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which process may train as a trainer: a task of job worker, chief or master. A trainer is identified by job, task and default
- * container. The directory accepts one process at a time as each trainer; programs with other containers never conflict.
+/* Which process may train as a given trainer (a task of job worker, chief or master). The directory accepts one process at a time
+ * for each job, task index and default container. Programs with other containers never conflict.
  *
- * Happy path: HELLO names the session's task and process (host and pid). If no session of another process of this trainer is
- * connected, the session is accepted. A process that was killed and started again is accepted at once, because the system has
- * closed the connection of the old process. Several sessions of one process do not conflict.
+ * Happy path: HELLO names the session's task and process (host and pid). The session is accepted if no session of another process
+ * is connected as this trainer. If the old process was killed, the system has closed its connection, so a new one is accepted.
  *
- * Failure: a session of another process (the holder) is connected. If this task reads the holder's connection and heard nothing
- * for a lease, the connection is closed and the new process is accepted. Otherwise the new process is refused with UNAVAILABLE,
- * and asks again. When the holder has proved that it lives, the new process is refused for good, FAILED_PRECONDITION. The proof
- * is a challenge number, made when the new session first asks: the answers to the holder's BEATs carry the newest number, and its
- * next BEATs return it. A BEAT without the number proves nothing, because it may be late. A holder with an older client returns
- * no number: then the new process waits. A restarted directory has forgotten all holders. */
+ * Failure: a session of another process (the holder) is connected.
+ * - This task reads the holder's connection, and nothing came for a lease: the connection is closed, the new session is accepted.
+ * - Otherwise the new session is refused with UNAVAILABLE, and asks again.
+ * - The holder has proved that it lives: the new session is refused for good, with FAILED_PRECONDITION.
+ * The proof is a challenge number, made when the new session first asks. Answers to the holder's BEATs carry the number, and its
+ * next BEATs return it. Without the number a BEAT proves nothing, because it may be late. Older clients return no number. */
 
 #include "session.h"
 
@@ -21,7 +20,7 @@
 #include <string.h>
 
 enum {
-    LOG_MS = 5000,         /* ms between two log lines about one holder */
+    LOG_MS = 5000,         /* shortest time in ms between two log lines about the same refused process */
     RIVAL_KEPT_MS = 300000 /* ms for which psd_claim_rival() names a refused process */
 };
 
@@ -32,7 +31,7 @@ struct claim {
     char process[sizeof(((struct psd_record *)NULL)->rival)]; /* text about the claiming process */
 };
 
-/* The list that has the sessions with this job, task and container. A hash selects the list: it may have others, too. */
+/* Find the hash bucket for sessions with this job, task and container. It may hold other sessions, too. */
 static struct psi_list *records_of(struct psd_task *t, const char *job, uint32_t task, const char *container)
 {
     char place[sizeof(((struct psd_record *)NULL)->container) + PSI_TASK_NAME_MAX];
@@ -61,7 +60,7 @@ static struct psd_record *find_holder(struct psd_task *t, const struct claim *c)
     return NULL;
 }
 
-/* Find the claiming session among the rivals that the holder's record notes; NULL: it has not been refused before. */
+/* Find c's session among the refused sessions that the holder's record keeps. NULL: it is not there. */
 static struct psd_rival *find_rival(struct psd_record *holder, const struct claim *c)
 {
     for (uint32_t i = 0; i < PSD_RIVALS_KEPT; i++) {
@@ -73,8 +72,7 @@ static struct psd_rival *find_rival(struct psd_record *holder, const struct clai
     return NULL;
 }
 
-/* True if the holder has proved that it lives: it has returned the challenge made when this session first asked. If the session
- * asks for the first time, a challenge is made. */
+/* True if the holder has returned the challenge made when c's session first asked. False in the first ask, which makes one. */
 static bool is_alive(struct psd_task *t, struct psd_record *holder, const struct claim *c)
 {
     const struct psd_rival *known = find_rival(holder, c);
@@ -90,7 +88,7 @@ static bool is_alive(struct psd_task *t, struct psd_record *holder, const struct
     return false;
 }
 
-/* Call when the session of c was accepted: it and its process are no longer rivals of other sessions of this trainer. */
+/* Call when the session of c was accepted: other sessions of this trainer no longer count it and its process as refused. */
 static void forget_rival(struct psd_task *t, const struct claim *c)
 {
     struct psi_list *it = NULL;
@@ -128,8 +126,8 @@ ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *co
     while ((holder = find_holder(t, &c)) != NULL) {
         const struct psd_conn *conn = holder->conn;
         uint64_t silent_ms = t->now_ms - conn->heard_ms;
-        if (conn->link->paused ||
-            silent_ms < t->config.lease_ms) { /* paused: this task does not read the connection, so it cannot hear the holder */
+        /* paused: this task does not read the connection, so it cannot hear the holder */
+        if (conn->link->paused || silent_ms < t->config.lease_ms) {
             bool alive = is_alive(t, holder, &c);
             PSI_IGNORE(psi_fail_as(err, alive ? PS_FAILED_PRECONDITION : PS_UNAVAILABLE, PS_REASON_CONFLICT,
                                    "process %u on %s is /job:%s/task:%u, since %.1f s, and was heard %.1f s ago: while it is, "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chief numbers at a task: each new chief (the session that may initialise a container) has a higher number. The task keeps the
  * highest number of each container, and refuses lower ones. If PS_CHIEFS_MAX containers have a number, the task forgets the
- * number of a container that has no variables and names here and no living chief. Failure: there is none: RESOURCE_EXHAUSTED.
- * Later numbers are above the forgotten ones (psd_task.chief_number). */
+ * number of one container that has no variables, names or living chief here; if there is no such container: RESOURCE_EXHAUSTED.
+ * Later numbers are also higher than a forgotten one (psd_task.chief_number). */
 #include "session.h"
 
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err)

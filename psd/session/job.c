@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a job: JOB_DONE of a trainer, TASK_DONE to the other tasks, and the exit of a task (exit_when_done).
+/* The end of a job: trainers send JOB_DONE, the directory sends TASK_DONE to the other tasks, tasks exit (exit_when_done).
  *
- * A trainer is a task of job worker, chief or master, except one that only serves. A trainer is done when one of its sessions has
- * sent JOB_DONE, until it opens another session. If two processes run as one trainer, the JOB_DONE of the newer one counts. If
- * programs with models in different containers run as one trainer, each of them has to be done. A session without a job cannot
- * send JOB_DONE; it counts as a trainer while it holds a lease and its BEATs carry a global step.
- *
+ * A trainer is a task of job worker, chief or master that does not only serve. It is done once one of its sessions has sent
+ * JOB_DONE, until it opens another session. Special cases:
+ * - Two processes run as one trainer: the JOB_DONE of the newer one counts.
+ * - Programs with different default containers run as one trainer: each of them must be done.
+ * - A session without a job, which cannot send JOB_DONE, is a trainer while it holds a lease and its BEATs carry a global step.
  * The job is done when all trainers in the cluster spec, and all other trainers that hold a lease, are done. If the spec has no
- * trainer, at least one must have sent JOB_DONE, and the directory must have run for a lease. When a trainer opens a session, the
- * job is not done any more; with exit_when_done it stays done.
+ * trainer, a JOB_DONE must have come, and the directory must have run for a lease. If a trainer opens a session later, the job is
+ * not done any more, unless exit_when_done is set.
  *
- * Happy path: after the last JOB_DONE the directory tells the other tasks by TASK_DONE, and the sessions in the answers to their
- * BEATs. With exit_when_done a task exits when no session is connected to it; the directory also waits until the other tasks
- * know. No task waits longer than a lease. Failure: a restarted directory has forgotten all JOB_DONEs. A session that is open
- * repeats its JOB_DONE; a trainer whose session has ended must send JOB_DONE again. */
+ * Happy path: after the last JOB_DONE the directory sends TASK_DONE, and answers to BEATs tell the sessions. With exit_when_done
+ * a task exits a lease later, or before, when no session is connected and, at the directory, all tasks know. Failure: a restarted
+ * directory knows no JOB_DONE. An open session repeats its JOB_DONE; for an ended one the trainer must send it again. */
 
 #include "session.h"
 
@@ -147,14 +146,14 @@ static void look(struct psd_task *t)
     }
 }
 
-/* Call when a trainer has begun after the end of the job. If the cluster lists trainers, the others' JOB_DONEs still count,
- * because trainers that go on do not repeat them. */
+/* Call when a session of a trainer begins after the job was done. If the cluster spec lists trainers, the JOB_DONEs of the others
+ * still count, because trainers whose session goes on do not repeat them. */
 static void begin_anew(struct psd_task *t)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     uint32_t trainers = 0;
-    t->job_done = is_done(t, &trainers);  /* still true if the new session is of no trainer */
+    t->job_done = is_done(t, &trainers);
     if (!t->job_done && !any_listed(t)) { /* a new job may have begun, for which earlier JOB_DONEs do not count */
         t->dones = 0;
         while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {

@@ -3,15 +3,15 @@
  * directory. A list is made in slices. Between two slices other connections are served, and the next slice is made when the peer
  * has read enough. Each entry shows the state at the time of its slice.
  *
- * Happy path: psd_listing_begin() sends the first slice. Until the list ends its connection is not read. psd_listing_work() makes
- * one slice in each turn of the shell's loop; connections with lists take turns. After the last frame the requests that came
- * after the list's request are carried out. Failure: a connection that ends, also for lack of memory, loses its list. */
+ * Happy path: psd_listing_begin() sends the first slice, psd_listing_work() one more in each turn of the event loop; connections
+ * with lists take turns. A connection is not read while its list is unfinished. Requests that came behind the list's request are
+ * handled after it. Failure: if a connection ends, also for lack of memory, its list ends. */
 
 #include "session.h"
 
 #include "common/mem.h"
 
-/* Visit the next variable or queue; false: none is left. A client sees only containers that it may read. */
+/* Visit the next variable or queue. False: no variable or queue is left. A client sees only containers that it may read. */
 static bool step_variable(struct psd_task *t, struct psd_conn *c, struct psd_list *l)
 {
     void *value = NULL;

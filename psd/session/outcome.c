@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends mutations (pushes and others with a sequence number) whose last segment does not end them: they are refused, given up half
- * applied (torn), abandoned, or finished by the last slice of an update (rpc/moves.c). Also sends kept outcomes again, and
- * handles ABANDON, by which a client gives a number up. Failure: a number that is out of order or outside the window is a GAP:
- * the connection is closed, and the client resumes by the answer to its next HELLO. */
+/* How mutations (pushes and other numbered requests) end other than by their last segment: refused, given up half applied (torn),
+ * abandoned, or finished by the last slice of a long update (rpc/moves.c). Also sends kept outcomes again, and handles ABANDON,
+ * by which a client gives a number up. Failure: a number that is out of order or outside the window is a GAP: the connection is
+ * closed, and the client resumes by the answer to its next HELLO. */
 
 #include "session.h"
 
@@ -85,8 +85,8 @@ void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struc
     psd_commit(t, &c);
 }
 
-/* True if memory for value and slots of v (with slots) is allocated: the last slot is allocated last. While v is being loaded
- * from a checkpoint it has no memory at first, and gets none if another task loads it. */
+/* True if v, a variable with slots, has memory for its value and slots (the last slot is allocated last). A variable that is
+ * loaded from a checkpoint has none at first; if another task loads it, it gets none here. */
 static bool has_memory(const struct psd_variable *v)
 {
     return v->slots[psd_optim_slot_count(&v->optimizer) - 1] != NULL;

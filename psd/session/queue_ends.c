@@ -27,7 +27,7 @@ uint64_t psd_queue_moved(const struct psd_wait *w)
 
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q)
 {
-    /* `dirty` is not part of the queue's contents, which only psd_commit() changes, so this cast is allowed */
+    /* the cast is allowed: only psd_commit() may change a queue's contents, but `dirty` is not part of them */
     struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty;
     if (!psi_list_linked(dirty)) {
         psi_list_push_back(&t->moved_queues, dirty);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes room when memory or records of sessions run short: ends what sessions hold that have had no connection for a lease.
+/* Makes room when memory or records of sessions run short, by what sessions hold that have had no connection for a lease.
  *
- * A session that loses its connection is appended to a list, so the longest silent one is first. If pushes in progress, memory or
- * lists run short, the first step ends what these sessions have staged or begun (outcome ABANDONED, kept in the record). The
- * second step drops their records, those with nothing to remember first. If records run short, only the second step is done. A
- * session without a connection for less than a lease loses nothing, unless it is a guest (psd_record.guest). A session that comes
- * back without a record is told *unknown* (docs/PROTOCOL.md §2). Failure: if all of this would not be enough, nothing is ended,
- * and the caller refuses. */
+ * Happy path: the session longest without a connection comes first. If pushes in progress or memory run short, unfinished pushes
+ * of these sessions end (outcome ABANDONED, kept in the record). If that is not enough, or lists or records run short, records
+ * are dropped, those with nothing to remember first. A session that comes back without a record is told *unknown*
+ * (docs/PROTOCOL.md §2). A session without a connection for less than a lease loses nothing, unless it is a guest
+ * (psd_record.guest). Failure: if all of this would not be enough, nothing is ended, and the caller refuses. */
 
 #include "session.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session at a task: its lease, its time without a connection, its end.
  *
- * Happy path: HELLO makes or finds the session's record (hello.c). Each BEAT renews the lease; with a lease the session is a
- * member of the cluster. A session without a connection is silent, and its resources may be taken after a lease (room.c).
- * GOODBYE, or the time session_keep without a connection, ends the session by psd_session_drop(). Nothing here can fail. */
+ * Happy path: HELLO makes or finds the session's record (hello.c). At the directory each BEAT renews the lease; with a lease the
+ * session is a member of the cluster. A session without a connection is silent: after a lease its resources may be taken
+ * (room.c). GOODBYE, or the time session_keep without a connection, ends it by psd_session_drop(). Nothing here can fail. */
 #include "session.h"
 #include "steps.h"
 

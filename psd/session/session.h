@@ -7,7 +7,7 @@
 #include "wait.h"
 
 /* ---- session.c ---- */
-/** Call at the session's HELLO and at its BEATs: the session counts as alive for one lease (a setting, in ms) from now on. */
+/** Call at HELLO and, at the directory, at BEATs: the session counts as alive for one lease (a setting, in ms) from now on. */
 void psd_lease_renew(struct psd_task *t, struct psd_record *record);
 void psd_lease_end(struct psd_task *t, struct psd_record *record);
 /** Directory: find the session that is the chief (may initialise the container); NULL: none. */
@@ -16,7 +16,7 @@ const struct psd_record *psd_chief_holder(const struct psd_task *t, const struct
 bool psd_chief_any(const struct psd_task *t);
 /** Call when c is closed or about to be: from then on its session has no connection. */
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
-/** Call when the clock moves to now_ms: sessions that have lost their connection since the last tick are silent since now_ms. */
+/** Call when the clock moves to now_ms: sessions that lost their connection since the last tick count as silent since now_ms. */
 void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
 /** Answer the BEAT `id` of c's session; the directory also renews the lease. id 0: there was no BEAT, the frame only shows that
  * this task is alive. */
@@ -25,7 +25,7 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 uint64_t psd_session_staged_bytes(const struct psd_record *r);
 /** Free the session's waiting requests; collecting_only: only those whose frames have not all come. */
 void psd_session_end_waits(struct psd_task *t, struct psd_record *record, bool collecting_only);
-/** Forget the session: after its GOODBYE, or when it had no connection for the time of the setting session_keep. */
+/** Forget the session: after GOODBYE, after the time session_keep without a connection, to make room, or when the task ends. */
 void psd_session_drop(struct psd_task *t, struct psd_record *record);
 
 /* ---- own.c: containers of sessions ---- */
@@ -53,7 +53,7 @@ void psd_claim_proved(struct psd_record *record, uint64_t number);
 
 /* ---- outcome.c: how a push or another numbered mutation ends; ABANDON ---- */
 void psd_outcome_send(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32_t handle, const struct psd_number *n);
-/** Call when a frame of c is not the next piece of its push: logs this and closes c. */
+/** Call when a frame of c is not the next piece of its push, or its number is out of order: logs this and closes c. */
 void psd_outcome_gap(struct psd_task *t, struct psd_conn *c, const char *why);
 /** True if the mutation with r's sequence number, which has no body, may be done. False: it was done before, and its outcome is
  * sent again; or an earlier number is missing (GAP), and the connection is closed. */
@@ -72,7 +72,7 @@ void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struc
  * False: nothing is left to do, or the variable has no memory: its checkpoint is still being loaded, here or by another task. */
 bool psd_outcome_finish(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
 /** End the unfinished push n, of which no more will come: as finished if its whole gradient has come, otherwise as abandoned.
- * Elements that it has changed stay changed; an abandoned push that has changed some is counted as torn. */
+ * Elements that it has changed stay changed; an abandoned push that has changed some is counted as torn (half applied). */
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
 /** End as abandoned a number of which no frame has come: the record lacks the number, and no number before it is missing. */
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
@@ -99,7 +99,7 @@ void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_o
 void psd_job_session(struct psd_task *t, struct psd_record *record);
 /** Call when a session is heard again after its lease had ended. A JOB_DONE of an older process of its task no longer counts. */
 void psd_job_session_back(struct psd_task *t, const struct psd_record *record);
-/** If the job is done, tell the ps task p, which has just connected and sent its list. */
+/** If the job is done, tell the ps task p, unless p knows this or has not sent its list of names on a connection. */
 void psd_job_tell(struct psd_task *t, struct psd_peer *p);
 /** Handle p's answer to TASK_DONE; err NULL: p knows that the job is done. */
 void psd_job_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
@@ -135,7 +135,7 @@ ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_re
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    /* adds the next object's entry, if the list has it; false: no object is left. NULL: add() for all variables and queues */
+    /* adds the next object's entry, unless it is left out; false: no object is left. NULL: add() for each variable and queue */
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
     /* adds the entry of this variable or queue, if it belongs in the list */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
@@ -146,8 +146,7 @@ void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_
 /** True while a list of c is unfinished: c's further requests wait. */
 bool psd_listing_goes_on(const struct psd_conn *c);
 bool psd_listing_has_work(const struct psd_task *t);
-/** Send the next slice of an unfinished list. Returns a connection whose list has ended, to handle its kept requests; NULL:
- * none. */
+/** Send the next slice of a list. Returns the connection whose list has ended, to handle its kept requests. NULL: none. */
 struct psd_conn *psd_listing_work(struct psd_task *t);
 /** Send beats to clients that wait for unfinished lists, so that they see that the task is alive. Call once a tick. */
 void psd_listing_tick(struct psd_task *t);

@@ -2,8 +2,8 @@
 /* Keeps the global step of each container.
  *
  * Happy path: once a second the directory takes the steps that its sessions have reported last. If a container is
- * checkpoint_steps ahead of its last checkpoint, a checkpoint begins, and checkpoint_steps counts from the present steps.
- * Failure: without memory for its entry a container is not counted; checkpoint_seconds still makes checkpoints of it. */
+ * checkpoint_steps (a setting) ahead of its last checkpoint, a checkpoint begins, and the count starts anew from the present
+ * steps. Failure: without memory for its entry a container is not counted; checkpoint_seconds still makes checkpoints of it. */
 #include "steps.h"
 
 #include "common/mem.h"

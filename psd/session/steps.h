@@ -10,7 +10,7 @@
 #define PSD_STEP_SAID_MAX ((uint64_t)INT64_MAX + 1) /* highest stored step (+ 1) */
 
 struct psd_step_of {
-    /* highest step at the last examination, among sessions that were connected, alive, or newly ended (`ended`) */
+    /* highest step that sessions said at the last examination: connected or alive sessions, and those newly ended (`ended`) */
     uint64_t said;
     uint64_t ended; /* highest step of the sessions that have ended since the last examination */
     /* step from which checkpoint_steps counts: the step when the last checkpoint began or, if unknown, the step saved in it */
@@ -22,8 +22,8 @@ struct psd_step_of {
 /** Call when the session of r ends: its last step still counts at the next examination (psd_steps_look_begin()). */
 void psd_steps_left(struct psd_task *t, const struct psd_record *r);
 /** Examine the steps of all sessions: call psd_steps_look_begin() once, psd_steps_say() for each session that reports a step,
- * then psd_steps_look_end(), which returns the highest step (0: none). That also forgets containers of which no session reports a
- * step and which the last checkpoint lacks. A container without memory for its entry is not counted. */
+ * then psd_steps_look_end(), which returns the highest step (0: none), and forgets containers of which no session reports a step
+ * and which the last checkpoint lacks. A container without memory for its entry is not counted. */
 void psd_steps_look_begin(struct psd_task *t);
 void psd_steps_say(struct psd_task *t, const char *container, uint64_t step);
 uint64_t psd_steps_look_end(struct psd_task *t);
@@ -34,8 +34,8 @@ void psd_steps_begun(struct psd_task *t);
 /** Note a saved checkpoint: call psd_steps_note_begin() once, then psd_steps_note() for each container in the checkpoint. */
 void psd_steps_note_begin(struct psd_task *t);
 void psd_steps_note(struct psd_task *t, const char *container, uint64_t step);
-/** Call when tasks were rolled back to a checkpoint; step: its highest step. For containers that were ahead of it,
- * checkpoint_steps counts from `step` now. */
+/** Call when tasks were rolled back to a checkpoint; step: the highest step in it. If checkpoint_steps counts from a later step
+ * for a container, it counts from `step` now. */
 void psd_steps_go_back(struct psd_task *t, uint64_t step);
 void psd_steps_fini(struct psd_task *t);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting requests (wait.h) that have begun (wait_begin.c): client requests whose answer comes later. A request is in the list
+/* Requests of clients whose answer comes later (wait.h), once they wait; wait_begin.c makes them. A request is in the list
  * `waiters` of each object that it waits for. When the object changes, the request is examined, and ends if all needs are met. It
- * is kept until the client confirms the answer (ACK). Failure: at the deadline the kind of the request decides what follows; a
- * request ends if an object that it waits for is lost. */
+ * is kept until the client confirms the answer (ACK). Failure: at its deadline a request ends as psd_wait_kind.expire() says; it
+ * also ends if an object that it waits for is lost. */
 
 #include "wait.h"
 
@@ -251,7 +251,7 @@ void psd_wait_look(struct psd_task *t, struct psi_list *waiters)
     struct psi_list now, *at = NULL;
     psi_list_init(&now);
     psi_list_move_all(&now, waiters);
-    while ((at = psi_list_pop_front(&now)) != NULL) { /* a request that ends takes its other needs out of `now` as well */
+    while ((at = psi_list_pop_front(&now)) != NULL) { /* a request that ends also takes its other needs out of `now` */
         struct psd_need *n = PSI_CONTAINER_OF(at, struct psd_need, at);
         psi_list_push_back(waiters, at);
         set_met(t, n, n->wait->kind->look(n->wait, n));
@@ -339,7 +339,7 @@ void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_reques
     struct psd_wait *w = psi_u64_map_find(&c->record->waits, r->header.id);
     if (w != NULL) {
         w->acknowledged = w->stage == PSD_WAIT_DONE && r->header.offset == 0;
-        psd_wait_free(t, w); /* an ACK of a request without an answer means that the client gives it up */
+        psd_wait_free(t, w); /* also if w is not answered yet: then the client gives the request up */
     }
 }
 

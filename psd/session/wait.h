@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of client sessions whose answer may come later. A waiting request is identified by (session, request number) and lives
- * from its first frame until the client confirms the answer (ACK). A client that reconnects repeats the request with its number.
- * It then waits for the request that is there, or gets its result.
+/* Requests of client sessions whose answer may come later. A waiting request is identified by its session and request number, and
+ * is kept from its first frame until the client confirms the answer (ACK). A client that reconnects repeats the request with its
+ * number, and gets the answer of the kept request.
  *
  * A request may wait for several things (needs). Each such thing has a list `waiters` of struct psd_need, one for each request
  * that waits for it. Code that changes the thing calls psd_wait_look() or psd_wait_over() on its list; other requests are not
@@ -25,8 +25,8 @@ struct psd_need {
      * dequeuers of a psd_queue */
     struct psi_list *of;
     struct psd_wait *wait; /* set by psd_wait_hang() */
-    uint64_t creation;     /* WAIT: creation number of the awaited variable, until psd_wait_hang() */
-    uint32_t handle;       /* WAIT: handle of the awaited variable, until psd_wait_hang() */
+    uint64_t creation;     /* WAIT: creation number of the awaited variable; not used after psd_wait_hang() */
+    uint32_t handle;       /* WAIT: handle of the awaited variable; not used after psd_wait_hang() */
     bool met;
 };
 
@@ -157,7 +157,7 @@ void psd_wait_tick(struct psd_task *t);
 void psd_wait_done(struct psd_task *t, struct psd_wait *w);
 /** End w with this error, and free its lists. */
 void psd_wait_refused(struct psd_task *t, struct psd_wait *w, const struct psi_err *err, uint32_t retry_after_ms);
-/** Free w, which its client has given up or whose session has ended. */
+/** Free w: its client has acknowledged the answer or given w up, its session has ended, or (LEAVE) no answer is kept. */
 void psd_wait_free(struct psd_task *t, struct psd_wait *w);
 void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_create *item, const struct psi_err *err);
 void psd_wait_answer(struct psd_task *t, struct psd_wait *w);

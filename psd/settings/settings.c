@@ -3,7 +3,7 @@
  *
  * Happy path: the table has the defaults; flags, the file and TF_CONFIG change them. The values give one cluster, the tasks of
  * this process, and the rows for `psctl config`. A cluster may be given by --cluster, by --ps_hosts and --worker_hosts, or by
- * TF_CONFIG, at one level of precedence only in one of these ways. A higher level replaces all of a lower one, so that parts of
+ * TF_CONFIG. A source of higher precedence (flags, then TF_CONFIG, then the file) replaces all of a lower one, so that parts of
  * two clusters are never mixed. Failure: a wrong value is INVALID_ARGUMENT with the place and what is allowed. */
 #include "settings_internal.h"
 
@@ -219,7 +219,7 @@ static ps_status keep_texts(const struct psi_options *o, char **texts, struct ps
     return PS_OK;
 }
 
-/* Set texts[row] to the values that the configuration file alone gives, without flags and TF_CONFIG. */
+/* Set texts[row] to the value of each row by the configuration file alone, without flags and TF_CONFIG. */
 static ps_status read_alone(const char *name, const char *text, size_t len, char **texts, struct psi_err *err)
 {
     uint8_t from[PSD_SETTINGS];
@@ -252,7 +252,7 @@ static ps_status read_file(struct psi_options *o, struct psd_settings *s, struct
     return st;
 }
 
-/* Read the digits at *p, and move *p to their end. False: there are none, or the number is not below PS_TASKS_MAX. */
+/* Read the digits at *p, and move *p behind them. False: there are no digits, or the number is not below PS_TASKS_MAX. */
 static bool read_index(const char **p, uint32_t *out)
 {
     uint32_t value = 0;

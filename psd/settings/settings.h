@@ -21,7 +21,7 @@ enum {
 
 #define PSD_ROW_OF(type, field, ...) PSD_ROW_##field,
 enum psd_row { PSD_SERVER_SETTINGS(PSD_ROW_OF) PSD_ROWS };
-/* How many rows the table of settings has: PSD_TEXTS texts, PSD_ROWS of PSD_SERVER_SETTINGS, PSD_FLAGS flags such as --help. */
+/* Numbers of rows in the table of settings: PSD_TEXTS texts, PSD_ROWS of PSD_SERVER_SETTINGS, PSD_FLAGS flags such as --help. */
 enum { PSD_TEXTS = 17, PSD_FLAGS = 4 + PSI_RESOLVER_ROW_COUNT, PSD_SETTINGS = PSD_TEXTS + PSD_ROWS + PSD_FLAGS };
 
 /* The values of all settings. An empty string: the setting is not given. */

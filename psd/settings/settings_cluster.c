@@ -95,7 +95,7 @@ static ps_status resolve(struct psi_options *o, struct psd_settings *s, struct p
     return st;
 }
 
-/* Refuse a flag that is given and empty, as in a script whose variable is not set. Without a cluster this task would serve
+/* Refuse --cluster or --ps_hosts given as "", as by a script whose variable is not set. Without a cluster this task would serve
  * alone, at an address where nobody of the cluster looks for it. */
 static ps_status check_not_empty(const struct psi_options *o, const struct psd_settings *s, struct psi_err *err)
 {
@@ -109,7 +109,7 @@ static ps_status check_not_empty(const struct psi_options *o, const struct psd_s
                     name);
 }
 
-/* Of all settings that give a cluster, keep those of the source with the highest precedence, and clear the others. */
+/* Keep the cluster from the source with the highest precedence, and clear the settings from other sources. */
 static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config, struct psi_err *err)
 {
     const bool named = psi_resolver_named(s->cluster);

@@ -37,7 +37,7 @@ struct psi_exec_transfer;
 /** Called once per transfer, on any thread, never from within start() or cancel(). */
 typedef void (*psi_exec_done_fn)(struct psi_exec_transfer *t);
 
-/* A transfer of a value between a run and a variable. From start() to done() only its carrier, reach.c or a test, changes it. */
+/* A transfer of a value between a run and a variable. From start() to done() only its carrier (reach.c or a test) changes it. */
 struct psi_exec_transfer {
     enum psi_exec_kind kind;
     const struct psi_run_variable *variable;

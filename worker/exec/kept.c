@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of variables of the executor's own task that seldom change: a run that reads such a variable needs no new copy.
  *
- * Happy path: the first exact read of a variable records its creation number and version. If the second read finds both
- * unchanged, its value is kept as a copy, which no row overwrites. A variable that changes between runs is never copied. Later
- * reads ask the server whether the variable still has that value, and then use the copy. The server checks rights and keys at
- * each read, also of a variable with a copy. Failure modes: none; without memory nothing is kept.
+ * Happy path: the first exact read of a variable records its creation number and version. If the next read finds both unchanged,
+ * its value is kept as a copy, which no row overwrites. Later reads ask the server whether the variable still has that value, and
+ * then use the copy. The server checks rights and keys at each read, also of a copied variable. Failure modes: none; without
+ * memory nothing is kept.
  *
  * The copies need at most KEPT_BYTES_MAX and a quarter of the executor's memory, in addition to that memory. Copies that no run
  * uses are freed in the order of their last use. */
@@ -104,8 +104,8 @@ static struct psi_exec_kept *note(ps_ops *ops, const struct psi_run_variable *v)
     return k;
 }
 
-/* Record creation number and version of the value that t has read into `memory`. If they are equal at the second read, keep the
- * value: it seldom changes. True: kept, so ops owns `memory` from now on, and t uses it. */
+/* Record creation number and version of the value that t has read into `memory`. If the last read found the same ones, keep the
+ * value. True: kept, so ops owns `memory` from now on, and t uses it. */
 static bool keep(ps_ops *ops, struct psi_exec_transfer *t, void *memory)
 {
     struct psi_exec_kept *k = find(ops, t->variable);

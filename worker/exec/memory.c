@@ -3,8 +3,8 @@
  *
  * Happy path: a run reserves its bytes before it reads anything, and releases them at its end. A value takes the newest spare of
  * its size; memory that is freed becomes a spare. A plan has values of the same sizes in each run, so its second run computes in
- * memory that the process already has. (malloc() returns such memory to the system at each free(): a step of two layers, 784 x
- * 100 and 100 x 10, then takes 120 page faults.)
+ * memory that the process already has. (malloc() would return such memory to the system at each free(), and a step of two layers,
+ * 784 x 100 and 100 x 10, would take 120 page faults.)
  *
  * Failure modes: a reservation of more than is left is refused; the error has both numbers. If there are too many spares, the
  * oldest are freed. Spares need at most SPARE_BYTES_MAX and a quarter of the executor's memory, in addition to that memory. */

@@ -135,7 +135,7 @@ bool psi_exec_is_over(const struct psi_exec_run *r, uint32_t i, uint32_t n)
     return slot->live && (slot->last_row == (int64_t)i || unused);
 }
 
-/* Simulate row i: add its outputs to *live_bytes, raise r->peak_bytes to it if it is lower, subtract values not used later. */
+/* Simulate row i: add its outputs to *live_bytes, raise r->peak_bytes to this sum, subtract the values that no later row uses. */
 static void walk_row(struct psi_exec_run *r, uint32_t i, uint64_t *live_bytes)
 {
     const struct psi_run_row *row = &r->run.rows[i];
@@ -316,7 +316,7 @@ static uint32_t moves_of(const struct psi_run *run)
     return count;
 }
 
-/* Bytes of a run's own memory, without its values. They are reserved too: a call of 64 KiB may name thousands of values. */
+/* Bytes of a run's own memory, without its values. They are reserved, too: a call of 64 KiB may name thousands of values. */
 static uint64_t own_bytes_of(const struct psi_exec_run *r)
 {
     const struct psi_run *run = &r->run;

@@ -3,11 +3,11 @@
  *
  * Happy path: the first transfer opens the session, whose target is the executor's own task. A variable that is not known yet is
  * looked up, and all transfers of the variable wait for the look-up. If the client's rights are to be checked, the variable's
- * task is asked whether the client may read or write; each transfer asks again, because rights may change. Then the transfer is a
- * request of the session, whose end calls done(). The VARIABLES_MAX variables that were used last stay known, so that the next
- * run of a plan looks up none of them. Failure modes: a variable that is gone is looked up once more, because another variable
- * may have its name now; all other errors are those of the requests. A cancelled transfer ends on the session's loop thread, like
- * all transfers.
+ * task is asked whether the client may read or write; each transfer asks again, because rights may change. Then the transfer
+ * becomes a request of the session, whose end calls done(). The VARIABLES_MAX variables that were used last stay known, so the
+ * next run of a plan looks up none of them. A cancelled transfer ends on the session's loop thread, like all transfers. Failure
+ * modes: if a known variable is gone, its name is looked up once more, because another variable may have the name now. All other
+ * errors are those of the requests.
  *
  * Locks: carrier->lock may be taken while ps_ops.lock is held, and the session's lock while carrier->lock is held, never the
  * other way round. No function of the run is called with carrier->lock held. */
@@ -25,7 +25,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { VARIABLES_MAX = 4096 }; /* each takes 3.7 KB: struct known has 2,320 bytes, the core's struct psi_var 1,360 */
+enum { VARIABLES_MAX = 4096 }; /* each takes 3.7 KB: struct known has 2,320 bytes, the session's struct psi_var 1,360 */
 enum { NAME_KEY_BYTES = PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX + 1 + PSI_RUN_KEY_BYTES };
 
 static const char WHY[] = "cancelled";
@@ -36,19 +36,19 @@ struct psi_exec_carrier {
     ps_session *session;
     struct psi_map variables; /* records of variables, struct known, by container, name and the container's key */
     struct psi_list recent;   /* struct known, least recently used first */
-    struct psi_list dropping; /* struct known without users that the core could not free yet */
+    struct psi_list dropping; /* struct known without users that could not be freed yet (on_dropped()) */
 };
 
 /* A variable that the session knows or is looking up. Under carrier->lock. */
 struct known {
     struct psi_api_found found;
     struct psi_exec_carrier *carrier;
-    struct psi_list link; /* in recent or dropping; in no list while the core frees it */
+    struct psi_list link; /* in recent or dropping; in no list between drop() and on_dropped() */
     char key[NAME_KEY_BYTES];
     size_t key_bytes;
     bool there;              /* the last look-up has succeeded */
     bool retired;            /* removed from the map carrier->variables; freed when `users` is 0 */
-    uint32_t users;          /* errands that use this variable */
+    uint32_t users;          /* number of errands (transfers) that use this variable */
     struct psi_list waiting; /* struct errand that wait for the look-up */
 };
 
@@ -102,7 +102,7 @@ static void on_dropped(struct psi_api_found *found, bool gone)
     }
 }
 
-/* Under the lock: free k, which has no users. First the core frees its record of the variable, then on_dropped() frees k. */
+/* Under the lock: free k, which has no users. The session frees its record of the variable first; on_dropped() then frees k. */
 static void drop(struct known *k)
 {
     psi_list_remove(&k->link);
@@ -218,8 +218,8 @@ static void end(struct errand *e)
 
 static ps_status go_on(struct errand *e, struct psi_err *err);
 
-/* Under the lock: the variable of e is gone, so e goes on with the variable that has the name now, and waits for its look-up where
- * that is not over. */
+/* Under the lock: the variable of e is gone, so e goes on with the variable that has the name now. If the look-up of that variable
+ * has not ended, e waits for its end. */
 static ps_status look_again(struct errand *e, int64_t left_ms, struct psi_err *err)
 {
     struct known *old = e->known;
@@ -327,7 +327,8 @@ static void on_answer(struct psi_api_right *right, const struct psi_err *err)
     (void)pthread_mutex_lock(&carrier->lock);
     e->asking = false;
     e->permitted = err->code == PS_OK;
-    if (e->known->there || err->code == PS_PERMISSION_DENIED) { /* otherwise t->err keeps the error of the look-up */
+    /* after a failed look-up t->err keeps the error of the look-up, unless the client must not learn it */
+    if (e->known->there || err->code == PS_PERMISSION_DENIED) {
         e->t->err = *err;
         e->t->err.applied = PS_NOTHING_APPLIED;
     }
@@ -363,8 +364,8 @@ static ps_status go_on(struct errand *e, struct psi_err *err)
     return e->t->who == NULL || e->permitted ? send(e, err) : ask(e, err);
 }
 
-/* Under the lock, after a failed look-up: ask whether the client has the right, and so may learn that the variable is missing.
- * False: no question was sent, and the caller ends e with the look-up's error. */
+/* Under the lock, after a failed look-up: ask whether the client has the right: only then it may learn that the variable is
+ * missing. False: no question was sent, and the caller ends e with the look-up's error. */
 static bool may_be_told(struct errand *e)
 {
     struct psi_err err;
@@ -451,7 +452,7 @@ static void run_cancel(struct psi_io_work *work, struct psi_client *c)
     }
 }
 
-/* Pass the session's log lines to the executor's log. After the server's end only errors: warnings are due to that end. */
+/* Pass the session's log lines to the executor's log. After the server's end only errors: that end causes warnings. */
 static void on_log(void *ctx, ps_log_level level, const char *line)
 {
     const ps_ops *ops = ctx;
@@ -572,7 +573,7 @@ void psi_exec_carrier_free(struct psi_exec_carrier *carrier)
     if (carrier == NULL) {
         return;
     }
-    PSI_IGNORE(ps_session_close(carrier->session)); /* NULL is fine. An error is ignored: no call waits for a request any more */
+    PSI_IGNORE(ps_session_close(carrier->session)); /* NULL is fine. An error does not matter: no request is left */
     free_all(&carrier->recent);
     free_all(&carrier->dropping);
     psi_map_fini(&carrier->variables);

@@ -6,9 +6,8 @@
  * finish() sends the answer. A stage without transfers is followed by the next stage at once. A value for a variable of the own
  * task is written into a draft, memory that the server has prepared while the inputs came. If the server refuses the draft or its
  * publication, the executor's session delivers the value, as for other tasks. Failure modes: an error before the first delivery
- * has changed nothing, and is the error of the read or the row. If deliveries fail, the error lists which values have arrived,
- * and is ABORTED if a value may have arrived. A cancelled run ends its transfers and waits for their ends, because they use its
- * memory. */
+ * has changed nothing. If deliveries fail, the error says how many values have arrived, and is ABORTED if that is not known for
+ * one. A cancelled run ends its transfers and waits for their ends, because they use its memory. */
 #include "exec.h"
 
 #include "common/buf.h"
@@ -148,7 +147,7 @@ static ps_status conclude(struct psi_exec_run *r, size_t *out_bytes, struct psi_
     return err->code == PS_OK ? write_answer(r, out_bytes, err) : err->code;
 }
 
-/* Call before the run is freed: tell the server why it failed, and detach the run from the call: cancel() then finds no run. */
+/* Call before the run is freed: tells the server why it failed, and clears the call's pointer to it, which cancel() reads. */
 static void leave(struct psi_exec_run *r, ps_reason reason)
 {
     r->ops->functions->reason(r->call, reason);
@@ -157,7 +156,6 @@ static void leave(struct psi_exec_run *r, ps_reason reason)
     (void)pthread_mutex_unlock(&r->ops->lock);
 }
 
-/* Finish the call, on the thread that ended the last transfer. */
 static void finish(struct psi_exec_run *r)
 {
     const psd_call_functions *functions = r->ops->functions;
@@ -339,7 +337,7 @@ static ps_status start_move(struct psi_exec_transfer *t)
                          : t->own_task            ? start_copy(t, &err)
                                                   : start_carried(t, &err);
     if (st != PS_OK) {
-        (void)atomic_fetch_sub_explicit(&r->pending, 1, memory_order_relaxed); /* cannot reach 0, as run() itself counts 1 */
+        (void)atomic_fetch_sub_explicit(&r->pending, 1, memory_order_relaxed); /* cannot reach 0, because run() itself counts 1 */
         t->err = err;
     }
     return st;
@@ -510,7 +508,8 @@ static enum entry entry_of(ps_ops *ops, psd_call *call, bool whole, struct psi_e
 static bool is_whole(const ps_ops *ops, psd_call *call, size_t in_bytes, size_t *out_come)
 {
     const psd_call_functions *f = ops->functions;
-    *out_come = f->struct_bytes >= sizeof(*f) ? f->come(call) : in_bytes; /* an older server calls run() with all input only */
+    /* an older server calls run() only when all input has come */
+    *out_come = f->struct_bytes >= sizeof(*f) ? f->come(call) : in_bytes;
     return *out_come == in_bytes;
 }
 
@@ -523,7 +522,8 @@ static ps_status begin(ps_ops *ops, psd_call *call, const void *in, size_t in_by
     }
     ps_status st = psi_exec_prepare(ops, call, in, in_bytes, come, out, out_capacity, out_run, err);
     if (st != PS_OK) {
-        return come < in_bytes ? (ps_status)PSD_CALL_PENDING : st; /* PENDING: run() is called again with all input */
+        /* PENDING: run() is called again when all input has come */
+        return come < in_bytes ? (ps_status)PSD_CALL_PENDING : st;
     }
     struct psi_exec_run *r = *out_run;
     r->since_ns = r->run.trace ? now_ns() : 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How values get from one run (rows that one task executes in one call) to another: in calls, or in session variables (keeps).
  *
- * Happy path: before the first level a way is chosen for each value that leaves its run. A value that a task makes and another
- * run needs is assigned to a variable at that task; the other run reads it, without the client. A value that the client has and a
- * run needs is sent in the run's call while all such values fit; the largest ones go into variables at the task that uses them
- * first. A large value given by the program (feed) that only one run needs is sent in that run's call, too, which saves an
- * assignment. A large constant is put into a variable, which keeps it for all further runs. A fetched value comes in the answer
- * if it fits, else the client reads it from a variable. All variables are made at once, at the first run with these types
- * (keep.c). Failure modes: errors of making, assigning and reading variables, with the row's name. */
+ * Happy path: before the first level a way is chosen for each value that leaves its run.
+ * - A value that a task makes and another run needs is assigned to a variable at that task, which the other run reads.
+ * - A value that the client has is sent in the call of the run that needs it, while all such values fit. The largest ones go into
+ *   variables at the task that uses them first. A large value that only one run needs is sent in that run's call.
+ * - A large constant is put into a variable, which keeps it for all further runs.
+ * - A fetched value comes in the answer if it fits, else the client reads it from a variable.
+ * The first run with these types makes all variables at once (keep.c). Failure modes: a variable cannot be made or used. */
 #include "keep.h"
 
 #include "common/blob.h"
@@ -16,9 +16,9 @@
 #include <string.h>
 
 enum {
-    /* most bytes of large feeds (values given by the program) in a call: the task keeps a call's input until the run is over */
+    /* most bytes, in a call, of large values that only its run needs: the task keeps a call's input until the run is over */
     FEEDS_BYTES_MAX = 1 << 20,
-    FEED_BYTES_MIN = 16 << 10, /* a feed is large from this many bytes on */
+    FEED_BYTES_MIN = 16 << 10, /* a value is large if it has more bytes than this */
     ALWAYS_INLINE = 1024,      /* a value of at most this many bytes is always sent in the call, and needs no variable */
     ROW_BYTES = 96,            /* largest encoded row without its texts and inputs */
     INPUT_BYTES = 192,         /* largest encoded input without its value and texts, with the padding before the value */
@@ -125,8 +125,8 @@ struct inlined {
     uint64_t feeds_bytes, rest_bytes;
 };
 
-/* Find the largest value of more than ALWAYS_INLINE bytes that is to be sent in the run's call, among large feeds (feeds true) or
- * all other values. Returns its index, or UINT32_MAX. *total gets the bytes of both groups; seen [value_count] is overwritten. */
+/* Find the largest value of more than ALWAYS_INLINE bytes that the run's call carries, among values that travel (feeds true) or
+ * all others. Returns its index; UINT32_MAX: none. *total gets the bytes of both groups; seen [value_count] is overwritten. */
 static uint32_t largest_inline(const struct psi_trip *t, uint32_t run, bool feeds, bool *seen, struct inlined *total)
 {
     const ps_plan *p = t->plan;
@@ -152,7 +152,7 @@ static uint32_t largest_inline(const struct psi_trip *t, uint32_t run, bool feed
     return largest;
 }
 
-/* Set psi_trip_value.travels for the inputs of run `run`: true for a large value of the client that no other run needs. */
+/* Set psi_trip_value.travels for the inputs of run `run`: true for a large value of the client that only this run needs. */
 static void inputs_travel(struct psi_trip *t, uint32_t run)
 {
     for (uint32_t i = 0; i < t->plan->row_count; i++) {

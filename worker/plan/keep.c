@@ -2,10 +2,11 @@
 /* Session variables (keeps, keep.h), which carry values of a plan between runs. They are volatile, and lie in the session's own
  * container, so only the session and the executors of its runs can open them. Happy path: the first run with these types makes
  * all variables that it needs, with one list to the directory and one to each task; later runs with these types reuse them. A
- * variable's name has the numbers of plan and value, and a number that is never reused. Failure modes: after a failed run an
- * assignment may still be on its way, and would overwrite what a later run assigns. So the variables are given up: the loop
- * thread asks the directory to delete them, nobody waits for the answers, and the next run makes others. If that fails, they
- * exist until the session ends. A recovered session has another container without keeps (plans_forget()). */
+ * variable's name has the numbers of plan and value, and a number that is never reused.
+ *
+ * Failure modes: after a failed run an assignment may still be on its way, and would overwrite what a later run assigns. So the
+ * variables are given up: the loop thread asks the directory to delete them, nobody waits for the answers, and the next run makes
+ * others. If that fails, they exist until the session ends. A recovered session has a new container (plans_forget()). */
 #include "keep.h"
 
 #include "worker/api/lock.h"
@@ -140,7 +141,7 @@ ps_status psi_plan_keeps_make(struct psi_trip *t, struct psi_err *err)
     return st;
 }
 
-/* Loop thread: free k, and the core's record of its variable; a record that an operation uses is freed with the session. */
+/* Loop thread: free k, and the client's record of its variable; a record that an operation uses is freed with the session. */
 static void keep_gone(struct psi_plan_keep *k, struct psi_client *c)
 {
     ps_session *s = k->variable.session;
@@ -151,7 +152,6 @@ static void keep_gone(struct psi_plan_keep *k, struct psi_client *c)
     psi_api_landed(s, NULL, NULL);
 }
 
-/* The deletion has ended. If it failed, the variable exists until the session ends. */
 static void deleted(struct psi_request *req)
 {
     keep_gone(PSI_CONTAINER_OF(req, struct psi_plan_keep, call.req), req->owner);
@@ -171,7 +171,7 @@ static void let_go(struct psi_io_work *work, struct psi_client *c)
     }
 }
 
-/* How many keeps for the value and the task of `of` have another type and were used later. */
+/* Count the keeps for the value and the task of `of` that were used later than `of`. They have other types. */
 static uint32_t later_ones(const ps_plan *p, const struct psi_plan_keep *of)
 {
     struct psi_list *it = NULL;
@@ -189,7 +189,7 @@ void psi_plan_keeps_forget(ps_plan *p, bool all)
     struct psi_list works;
     struct psi_list *it = NULL, *tmp = NULL;
     psi_list_init(&works);
-    /* under the lock: a recovery must not free the core's records before the deletions count as in flight */
+    /* under the lock: a recovery must not free the client's records before the deletions count as in flight */
     (void)pthread_mutex_lock(&s->lock);
     const bool goes_on = psi_api_may_clear(s, NULL) == PS_OK;
     PSI_LIST_FOREACH_SAFE(it, tmp, &p->keeps) {

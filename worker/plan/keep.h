@@ -18,8 +18,8 @@ struct psi_plan_keep {
     struct psi_var_name full; /* argument of the deletion */
 };
 
-/** Find the keep of value `number` at this task, for the type that the value has in this run; or add one, whose variable
- * psi_plan_keeps_make() will make. Call when all types of the run are known. NULL: no memory, RESOURCE_EXHAUSTED. */
+/** Find the keep of value `number` at this task, for the type that the value has in this run. If there is none, add one, whose
+ * variable psi_plan_keeps_make() will make. Call when all types of the run are known. NULL: RESOURCE_EXHAUSTED, no memory. */
 struct psi_plan_keep *psi_plan_keep_for(struct psi_trip *t, uint32_t number, uint32_t place, struct psi_err *err);
 /** Make the variables of all new keeps: the directory gets one request for all of them, and each task gets one. Blocks. */
 ps_status psi_plan_keeps_make(struct psi_trip *t, struct psi_err *err) PSI_MUST;

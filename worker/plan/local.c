@@ -107,7 +107,7 @@ static uint32_t variables_of(const ps_plan *p)
     return count;
 }
 
-/* Read the variables of a run into values of the trip, all at the same time. readings_end() frees these values after the run. */
+/* Read the variables of a run into t->values, all at the same time. readings_end() frees these values after the run. */
 static ps_status readings_make(struct psi_trip *t, uint32_t run, struct reading *readings, uint32_t *out_count,
                                struct psi_err *err)
 {

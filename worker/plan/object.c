@@ -40,7 +40,7 @@ void ps_plan_free(ps_plan *p)
         return; /* a child process after fork() frees nothing, as in ps_session_close() */
     }
     if (psi_plan_run_begin(p, true, &err) != PS_OK) {
-        return; /* in a callback, which cannot wait for a run, the plan stays until its session is freed */
+        return; /* in a callback, which cannot wait for a run: the plan stays until its session is freed */
     }
     (void)pthread_mutex_lock(&p->lock);
     while (p->calling > 0) {
@@ -63,7 +63,7 @@ static void plans_free(ps_session *s)
     }
 }
 
-/* Before the session's client is replaced: clear all pointers from plans to the client's records. No request is in flight. */
+/* Call before the session's client is replaced, without requests in flight: clears all pointers from plans to its records. */
 static void plans_forget(ps_session *s)
 {
     struct psi_list *it = NULL, *k = NULL;

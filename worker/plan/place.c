@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where rows (operations) run: on which task, and on which device of the task, as the program's device scopes request.
  *
- * Happy path: once the cluster is known, the core's table gives the task of each row whose device names a task. The other rows
- * run at the session's target (the task that the program connected to), if it executes runs: an empty run asks it once. If it
- * does not, or is not in the cluster, the client executes these rows. A task is asked whether it has a device other than CPU:0.
- * New rows are logged. A row's place never changes. Failure modes: INVALID_ARGUMENT with the row's name, for a task that the
- * cluster lacks, or a device that the task lacks; errors of the requests to the target and the tasks. */
+ * Happy path: a row whose device names a task runs there. The other rows run at the session's target (the task that the program
+ * connected to) if it executes runs, which an empty run finds out once; otherwise the client executes these rows. A task is asked
+ * whether it has a device other than CPU:0. New rows are logged. A row's place never changes. Failure modes: INVALID_ARGUMENT
+ * with the row's name, for a task that the cluster lacks, or a device that the task lacks; errors of the requests. */
 #include "plan.h"
 
 #include "worker/api/lock.h"
@@ -55,7 +54,7 @@ static ps_status search_tasks(struct psi_api_call *call, struct psi_err *err)
         p->home = psi_client_target(call->client);
         if (p->home != UINT32_MAX) {
             (void)snprintf(p->home_name, sizeof(p->home_name), "%s", psi_client_task_name(call->client, p->home));
-            PSI_IGNORE(psi_device_parse(p->home_name, &p->home_device, NULL)); /* cannot fail: the core wrote the text */
+            PSI_IGNORE(psi_device_parse(p->home_name, &p->home_device, NULL)); /* cannot fail: this library wrote the text */
         }
     }
     for (uint32_t i = 0; i < p->row_count && st == PS_OK; i++) {
@@ -103,7 +102,7 @@ static ps_status target_ask(struct psi_trip *t, bool *out_executes, struct psi_e
     return st;
 }
 
-/* Decide, once per plan, where rows run whose device names no task: at the session's target if it executes runs, else in the
+/* Decide, once per plan, where rows run whose device names no task: at the session's target if this executes runs, else in the
  * client. Errors: those of target_ask(). */
 static ps_status home_find(struct psi_trip *t, struct psi_err *err)
 {
@@ -209,8 +208,8 @@ static ps_status rows_place(struct psi_trip *t, struct psi_err *err)
     return PS_OK;
 }
 
-/* Place each assign, add and push at the place that makes its value. A value that the program gives, or a constant, is made at no
- * place: then the client makes the change. If the value is another variable's, p->home (target or client) makes the change. */
+/* Place each assign, add and push at the place that makes its value. A value given by the program, or a constant, has no place:
+ * the client makes the change. If the value is another variable's, p->home (target or client) makes the change. */
 static void changes_place(struct psi_trip *t)
 {
     const ps_plan *p = t->plan;

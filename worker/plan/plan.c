@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers to build and to run a plan: the lock, by which only one thread builds or runs it at a time; the first error of
- * building; questions about the plan's values. After an error of building, later calls that build do nothing. */
+ * building; questions about the plan's values. After an error of building, later calls that build rows do nothing. */
 #include "plan.h"
 
 bool psi_plan_enter(ps_plan *p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of worker/plan share: a plan, its rows (operations), and a trip, which is one ps_plan_run(). A plan is built
+/* What the files of worker/plan share: a plan, its rows (operations), and a trip (one execution of the plan). A plan is built
  * under its lock, by any thread; it is run by the one thread that has set `running`. */
 #ifndef PSI_PLAN_PLAN_H
 #define PSI_PLAN_PLAN_H
@@ -9,9 +9,9 @@
 #include "worker/plan/cut.h"
 #include "worker/plan/run.h"
 
-/** Place of rows that the client executes. A row's place is otherwise the index of a task in the core's table of tasks. */
+/** Place of rows that the client executes. A row's place is otherwise the index of a task in the client's table of tasks. */
 #define PSI_PLAN_CLIENT (PSI_CUT_NOWHERE - 1u)
-/** Bytes for the device of a task: "GPU:0". */
+/** Room for the device of a task, such as "GPU:0", with the NUL. */
 #define PSI_PLAN_DEVICE_BYTES (PSI_RUN_DEVICE_BYTES_MAX + 1)
 enum { PSI_PLAN_ALIGN = 64 }; /* bytes; alignment of values in the client's memory */
 
@@ -59,7 +59,7 @@ struct psi_plan_row {
     /* where the row runs; valid if `placed`, and then fixed for operations. PSI_CUT_NOWHERE: the row is not executed */
     bool placed;
     uint32_t place;
-    char local[PSI_PLAN_DEVICE_BYTES]; /* which device of its task runs the row: "CPU:0" */
+    char local[PSI_PLAN_DEVICE_BYTES]; /* device of the task that runs the row: "CPU:0" */
     bool shown;                        /* the log line about the row's placement is written */
     uint64_t ran;                      /* number of successful runs in which the row was executed */
 };
@@ -143,18 +143,18 @@ void psi_plan_row_free(struct psi_plan_row *row);
 /** Check that a value of this type fits the variable: dtype and known dimensions. INVALID_ARGUMENT begins with `who`. */
 ps_status psi_plan_fits_check(const ps_variable *v, const struct psi_type *type, const char *who, struct psi_err *err) PSI_MUST;
 
-/* ---- trip.c: a trip is one run of the plan, and has what the run needs ---- */
+/* ---- trip.c: a trip is one execution of the whole plan (psi_plan_execute()), with its inputs, values and runs ---- */
 struct psi_plan_keep;
 struct psi_trip_value {
-    struct psi_type type;   /* dtype and complete shape: the program has given the inputs of this run */
+    struct psi_type type;   /* dtype and shape, all dimensions known */
     struct psi_value value; /* the value in the client's memory; data is NULL and bytes is 0 unless `here` */
     bool here;
     bool owned;          /* the trip frees value.data */
     bool fetched;        /* the client needs the value: for the program, or for a row that the client executes */
     bool wanted;         /* a run at another place, or a later run at this place, uses the value */
-    bool pulled;         /* the client reads the value from the keep's variable */
+    bool pulled;         /* the client reads the value from `keep` */
     bool travels;        /* a large value of the client that only one run uses: that run's call brings it, unless it has a keep */
-    bool kept;           /* the keep's variable has this trip's value already */
+    bool kept;           /* `keep` has this trip's value already */
     uint64_t bytes_most; /* strings that are not `here`: most bytes that they may have */
     /* session variable that holds the value; NULL: calls carry it */
     struct psi_plan_keep *keep;
@@ -181,12 +181,12 @@ struct psi_trip {
     struct psi_cut_run *runs;      /* [run_count] */
     uint32_t run_count;
     struct psi_trace *trace;
-    bool changed; /* a run may have changed variables, so later errors of the trip say that (err->applied) */
+    bool changed; /* a run may have changed variables: later errors of the trip say that (err->applied) */
 };
 /** Find the rows that the fetches need, take the program's inputs, and infer all types. Nothing is sent. */
 ps_status psi_trip_prepare(struct psi_trip *t, struct psi_err *err) PSI_MUST;
 void psi_trip_find_reads(struct psi_trip *t);
-/** True if the row is a VARIABLE, and each run that uses its value reads the variable, rather than get it from the client. */
+/** True if the row is a VARIABLE, and each run that uses its value reads the variable. False: they get the client's value. */
 static inline bool psi_trip_reads_itself(const struct psi_trip *t, const struct psi_plan_row *row)
 {
     return row->kind == PSI_PLAN_VARIABLE && t->client_reads[row->number] != PSI_READ_FOR_ALL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs on tasks. Each run of a level is encoded as a call (run.h). Inputs are values that the client has, and variables, which
- * the executing task reads; outputs are values that the client or a later run needs, and values to assign, add and push. All
- * calls are sent in one event of the loop; meanwhile the client executes its own run. Then the thread waits for all answers,
- * which bring values of the trip. Failure modes: the error of a call names its rows and its task; if several runs fail, the error
- * of the first is returned. A lost task is ABORTED with outcome unknown; a task without PSI_RUN_CALL is UNIMPLEMENTED. */
+/* Executes runs on tasks. Each run of a level is encoded as a call (run.h). Its inputs are values that the client has, and
+ * variables, which the executing task reads. Its outputs are values that the client or a later run needs, and values to assign,
+ * add and push. All calls are sent in one event of the loop; meanwhile the client executes its own run. Then the thread waits for
+ * all answers, and takes the values. Failure modes: the error of a call names its rows and its task; if several runs fail, the
+ * first error is returned. A lost task is ABORTED with outcome unknown; a task without PSI_RUN_CALL is UNIMPLEMENTED. */
 #include "keep.h"
 
 #include "common/mem.h"
@@ -12,19 +12,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* a value of at least so many bytes is sent from the trip's memory: one more buffer to send costs less than copying the value */
+/* bytes from which on a value is sent without copying it into the call: one more buffer to send costs less than the copy */
 enum { LEND_BYTES = 32 << 10 };
-enum { NO_NUMBER = UINT16_MAX }; /* no value has this number in a run, because numbers are below PSI_RUN_VALUES_MAX */
+enum { NO_NUMBER = UINT16_MAX }; /* instead of a value's index in a run: indices are below PSI_RUN_VALUES_MAX */
 
 struct sent {
     struct psi_api_call call;
     struct psi_call_io io;
     struct psi_buf in;
-    struct psi_lent *lents; /* values that are sent from the trip's memory, not from `in`; NULL: none */
+    struct psi_lent *lents; /* values that are sent from their own memory, not from `in`; NULL: there are none */
     uint32_t lent_count;
     uint8_t *out;
     uint32_t run;
-    uint32_t task; /* index of the task in the core's table */
+    uint32_t task; /* index of the task in the client's table of tasks */
     char device[PSI_TASK_NAME_MAX];
     uint32_t *results; /* [result_count] index, among the plan's values, of each result in the answer */
     uint32_t result_count;
@@ -72,7 +72,7 @@ static void variable_of(struct writer *w, const ps_variable *v, struct psi_run_v
 {
     struct psi_device device;
     char *job = w->jobs[w->job_count++];
-    if (psi_device_parse(v->device, &device, NULL) == PS_OK) { /* cannot fail: the core wrote the text */
+    if (psi_device_parse(v->device, &device, NULL) == PS_OK) { /* cannot fail: this library wrote the text */
         memcpy(job, device.job, sizeof(device.job));
     }
     *to = (struct psi_run_variable){.container = v->container, .name = v->name, .job = job, .task = (uint32_t)v->task};
@@ -253,7 +253,7 @@ static ps_status call_prepare(struct psi_api_call *call, struct psi_err *err)
     return PS_OK;
 }
 
-/* Loop thread: note the answer's time for the trace now, because the thread that runs the plan may wake up much later. */
+/* Loop thread: note the answer's time for the trace now, because the thread that waits for the answers may wake up much later. */
 static void call_finish(struct psi_api_call *call)
 {
     struct sent *sent = call->arg;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In-graph replication (ps_replicate): the same rows on several tasks, each with its part of the batch. Happy path: for each
- * replica its device scope is opened, its parts of the batches become values, and the program's function makes the rows and
- * returns the gradients. Averaged: the gradients of a variable are multiplied by the weights of their replicas and summed in
- * order, on the device of the scopes outside of the replicas, and the sum is pushed once. Asynchronous: the run that makes a
- * gradient pushes it. Parts and weights depend on each run's batch: the client makes them from the feeds (trip.c), and each
- * replica receives its own part only. Failure modes: the plan keeps the first error, which names the replica. */
+/* In-graph replication (ps_replicate): the same rows on several tasks, each with its part of the batch.
+ *
+ * Happy path: for each replica its device scope is opened, its parts of the batches become values, and the program's function
+ * makes the rows and returns the gradients. If gradients are averaged, those of a variable are multiplied by the weights of their
+ * replicas and summed in order, on the device of the scopes outside of the replicas; the sum is pushed once. If replicas are
+ * asynchronous, the run that makes a gradient pushes it. The client makes parts and weights from each execution's batch (trip.c),
+ * and each replica receives its own part only. Failure modes: the plan keeps the first error, which names the replica. */
 #include "plan.h"
 
 #include "common/abi.h"

@@ -4,7 +4,7 @@
  * Happy path: each part is a message with its length; bytes may follow, and the message then has their number. A decoder reads
  * the input once. The head says how many inputs, rows and outputs follow, so their arrays are allocated first. Texts and value
  * numbers are put behind the arrays, and into further chunks of memory when a chunk is full. Failure modes: a wrong count, value
- * number, size, text or dtype is refused; the error names the part, and nothing stays allocated. A short input cannot make the
+ * number, size, text or dtype is refused; the error names the part, and no memory stays allocated. A short input cannot make the
  * decoder allocate much, because each counted part needs at least INPUT_, ROW_ or OUTPUT_BYTES_MIN bytes of it. */
 #include "run.h"
 

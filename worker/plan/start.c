@@ -103,7 +103,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* Create a thread that executes waiting runs. Like all threads of the library it blocks all signals. Returns 0 or an errno. */
+/* Create a thread that executes waiting runs and, like all threads of the library, blocks all signals. Returns 0 or an errno. */
 static int thread_start(ps_session *s)
 {
     pthread_attr_t attributes;
@@ -121,8 +121,8 @@ static int thread_start(ps_session *s)
     return rc;
 }
 
-/* Call when thread_start() has failed with the errno rc: the thread no longer counts. The waiting runs fail with
- * RESOURCE_EXHAUSTED, unless another thread of the session will take them. */
+/* Call when thread_start() has failed with the errno rc: the thread counts no longer. If no other thread of the session is left
+ * to take them, the waiting runs fail with RESOURCE_EXHAUSTED. */
 static void thread_lacks(ps_session *s, int rc)
 {
     struct psi_list failed;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one run of a plan needs: its rows, the fed values, the types of all values, and the cut into runs on tasks.
+/* What one execution of a plan needs: its rows, the fed values, the types of all values, and the cut into runs on tasks.
  *
  * Happy path: psi_trip_prepare() marks the rows that the fetches need, from the last row back. It takes the placeholders' values
  * from the feeds, with views into these values for parts of batches, and infers types in the order of the rows. place.c places
  * the rows. psi_trip_cut() makes edges, which say which row waits for which, and calls psi_cut(). Failure modes: INVALID_ARGUMENT
- * with the name of the placeholder or the row, before anything is sent.
- *
- * Edges. A row waits for the rows that make its inputs. A row that reads a variable waits for all changes of the variable before
- * it in the list. A change waits for the rows before it that use an older value, and for earlier changes that it may not
- * overtake. The client reads a variable itself if the program fetches it, or if a row behind a change needs the value from before
- * the change. */
+ * with the name of the placeholder or the row, before anything is sent. Edges:
+ * - A row waits for the rows that make its inputs.
+ * - A row that reads a variable waits for all earlier changes of the variable.
+ * - A change waits for the earlier rows that use the old value, and for earlier changes that it may not overtake.
+ * The client reads a variable itself if the program fetches it, or if a row behind a change needs the value from before it. */
 #include "plan.h"
 
 #include "common/blob.h"
@@ -119,7 +118,7 @@ static ps_status feed_check(const ps_feed *f, struct psi_err *err)
     return st == PS_OK && f->bytes > 0 && f->data == NULL ? psi_fail(err, PS_INVALID_ARGUMENT, "its data is NULL") : st;
 }
 
-/* The feed as a value, which is only read, although the union removes the const of its data. */
+/* Make a value of the feed's memory. The union removes the const of the data, but the value is only read. */
 static struct psi_value view_of(const ps_feed *f)
 {
     union {
@@ -296,7 +295,7 @@ static ps_status change_infer(struct psi_trip *t, const struct psi_plan_row *row
 {
     static const enum psi_request_kind KINDS[] = {
         [PSI_PLAN_ASSIGN] = PSI_REQ_ASSIGN, [PSI_PLAN_ADD] = PSI_REQ_ADD, [PSI_PLAN_PUSH] = PSI_REQ_PUSH};
-    /* checked here, because a task may make the change: then no request of this session is sent that would be checked */
+    /* checked here: if a task makes the change, this session sends no request in which it would be checked */
     ps_status st = psi_api_may_change(t->plan->session, KINDS[row->kind], err);
     if (st != PS_OK) {
         return st;
