@@ -218,8 +218,8 @@ static void end(struct errand *e)
 
 static ps_status go_on(struct errand *e, struct psi_err *err);
 
-/* Under the lock: the variable of e is gone, so e goes on with the variable that has the name now. If the look-up of that variable
- * has not ended, e waits for its end. */
+/* Under the lock: the variable of e is gone, so e goes on with the variable that has the name now. If the look-up of that
+ * variable has not ended, e waits for its end. */
 static ps_status look_again(struct errand *e, int64_t left_ms, struct psi_err *err)
 {
     struct known *old = e->known;

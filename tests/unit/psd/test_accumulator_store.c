@@ -93,7 +93,7 @@ TEST(test_accumulator_step)
     assert_replayed(l);
     must(l, setting(l, 0, ARRAY_COUNT(steps) + 1, PSI_STEP_MAX));
     apply(l, 0, ARRAY_COUNT(steps) + 2, 3);
-    PSI_IGNORE(take_grad(l, 1, 1, 1)); /* the value */
+    PSI_IGNORE(take_grad(l, 1, 1, 1));          /* the value */
     assert_int_equal(l->q->step, PSI_STEP_MAX); /* a checkpoint with a larger step is refused */
     end(l, 1, 1, true);
     assert_replayed(l);
