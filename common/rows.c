@@ -53,9 +53,8 @@ ps_status psi_rows_check(const uint8_t *indices, uint64_t count, uint64_t first,
     bool good = true;
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t index = psi_rows_index(indices, i);
-        good = good && index >= next;
+        good = good && index >= next && index < rows; /* the last one alone is not enough: after UINT64_MAX, `next` is 0 */
         next = index + 1;
     }
-    /* the indices rise, so the last one, next - 1, is the highest; next is 0 if the last one is UINT64_MAX */
-    return count == 0 || (good && next != 0 && next <= rows) ? PS_OK : fail_index(indices, count, first, before, rows, err);
+    return good ? PS_OK : fail_index(indices, count, first, before, rows, err);
 }

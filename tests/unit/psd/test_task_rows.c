@@ -294,6 +294,10 @@ TEST(test_gathered)
     assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, over, 2, NULL), PS_OUT_OF_RANGE,
                  "index 1000 of row 1 is outside [0, 1000)");
     assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, most, 1, NULL), PS_OUT_OF_RANGE, "outside");
+    const uint64_t wraps[] = {UINT64_C(1) << 62, UINT64_MAX, 3}; /* the last one is a row, and each but it rises */
+    assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, wraps, 3, NULL), PS_OUT_OF_RANGE, "index 4611686018427387904 of row 0");
+    assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, wraps + 1, 2, NULL), PS_OUT_OF_RANGE,
+                 "index 18446744073709551615 of row 0");
     assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, equal, 2, NULL), PS_INVALID_ARGUMENT, "does not rise");
     assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, falls, 2, NULL), PS_INVALID_ARGUMENT, "does not rise");
     assert_reply(rows_gather(&e->c, PS_F32, v.handle, 2, ends, 2, NULL), PS_OUT_OF_RANGE, "slot 1");
@@ -467,6 +471,8 @@ TEST(test_refused_whole)
                  {2, 1, "does not rise", PS_INVALID_ARGUMENT},
                  {PER, 4, "does not rise", PS_INVALID_ARGUMENT}, /* the first one of the second segment */
                  {2 * PER - 1, UINT64_MAX, "is outside", PS_OUT_OF_RANGE},
+                 {0, UINT64_MAX, "is outside", PS_OUT_OF_RANGE}, /* the rows after it begin at 0 again */
+                 {PER, UINT64_MAX, "is outside", PS_OUT_OF_RANGE},
                  {332, 996, "the last row has index 996; the first frame said that it has 997", PS_INVALID_ARGUMENT}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct env *e = env_new(NULL);
