@@ -13,8 +13,8 @@ struct psd_server_sets {
 
 /** Put the values of psd_server_sets into force at the task. On the task's thread. */
 void psd_server_sets_apply(psd_server *s);
-/** psd_server_config_fn and psd_server_options.config_set for a program without its own. server: a psd_server. On the task's
- * thread. A value's text is valid until the next call. */
+/** If a program gives neither psd_server_options.config_row nor config_set, psd_server_row() stands in for config_row, and
+ * psd_server_row_set() for config_set. server: a psd_server. On the task's thread. *value is valid until the next call. */
 bool psd_server_row(void *server, uint32_t i, const char **name, const char **value, const char **default_value,
                     const char **help, bool *reloadable);
 PSI_MUST ps_status psd_server_row_set(void *server, const char *name, const char *value, char *error, size_t error_bytes);

@@ -346,7 +346,7 @@ struct psd_task {
     struct psi_list rate_sets; /* SET_RATE requests for many variables, done in slices (rounds/rate.c), the oldest first */
     struct psi_list slow;      /* INITs of large variables (rpc/slow.c), the oldest first */
     struct psi_list building;  /* psd_rounds whose new variable values are being computed in slices (rounds/rounds.c) */
-    /* directory task: some group of workers may have changed, so all groups decide again at the end of the event */
+    /* directory task: facts by which groups (struct psd_group) decide have changed: all decide again at the end of the event */
     bool rounds_moved;
     /* struct psd_group, a container's workers that train in rounds; at the directory only (rounds/groups.h) */
     struct psi_list groups;

@@ -35,7 +35,7 @@ struct psd_task_config {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     char cluster_name[PS_JOB_BYTES_MAX + 1]; /* name of the cluster, default "psd" */
-    char address[PS_ADDRESS_BYTES_MAX + 1];  /* host and port on which the task listens */
+    char address[PS_ADDRESS_BYTES_MAX + 1];  /* HOST:PORT of the first TCP socket; without TCP, unix:PATH */
     bool any_port; /* the cluster spec gave this task port 0: `cluster` has the real port, and HELLO tells it to the directory */
     PSD_SERVER_SETTINGS(PSD_TASK_FIELD)
     uint32_t segment_deadline_ms;

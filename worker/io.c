@@ -595,7 +595,8 @@ static void turn_end(struct psi_io *io, const struct io_turn *turn)
     running = turn->self.outer;
 }
 
-/* End a turn. If the program waits for the descriptor between turns, queued works make it readable, now or when they come. */
+/* End a turn. If the program waits for psi_io_fd() between turns, works make the descriptor readable: those that are queued now
+ * do so at once, later ones when psi_io_submit_all() queues them. */
 static void turn_over(struct psi_io *io)
 {
     (void)pthread_mutex_lock(&io->lock);

@@ -32,7 +32,8 @@ struct psd_order_kind {
     void (*answered)(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                      const struct psi_err *err);
     /** Called when p has sent its list of what it has: compares the list with what p should have, and sends the missing orders,
-     * also of other kinds. NULL: nothing to compare, or another kind's row compares it. */
+     * also of other kinds, or only notes that a load may be needed (psd_loader_list_end()). NULL: nothing to compare, or another
+     * kind's row compares it. */
     void (*listed)(struct psd_task *t, struct psd_peer *p);
     /* true: the task may answer later orders before this one, because it works long or writes to its disk */
     bool takes_time;
@@ -45,7 +46,7 @@ struct psd_order_kind {
 struct psd_ask *psd_order(struct psd_task *t, struct psd_peer *p, const struct psd_order *o);
 /** Find the first unanswered order of this kind to p for the container and, unless name is NULL, the variable. NULL: none. */
 struct psd_ask *psd_order_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name);
-/** Call when p's list of names was read: each kind of order compares it with what p should have, and sends what is missing. */
+/** Call when p's list of names was read: calls `listed` of each kind of order. */
 void psd_orders_listed(struct psd_task *t, struct psd_peer *p);
 /** Call when the connection of p was lost: ends its orders, oldest first. */
 void psd_orders_lost(struct psd_task *t, struct psd_peer *p);

@@ -427,7 +427,8 @@ static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, con
     return check_parts(t, what->number, parts, count, err);
 }
 
-/* Make psd_beside.dealt, all 0, and psd_beside.places, the indexes of the job's tasks in order. RESOURCE_EXHAUSTED. */
+/* Make the arrays of a load that distributes values anew: `dealt`, the bytes that each task gets so far (all 0), and `places`,
+ * the indexes of the job's tasks in rising order. RESOURCE_EXHAUSTED. */
 static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -745,6 +746,7 @@ ps_status psd_beside_check(const struct psd_task *t, struct psi_err *err)
     if (t->beside->why[0] != '\0') {
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_NOT_READY, "%s does not begin: %s", t->name, t->beside->why);
     }
+    /* not NOT_READY as in psd_peers_begun(): by NOT_CONNECTED psd_hello_refuse() knows that psd_beside_retry_ms() counts */
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                        "%s waits until all tasks of job %s are there, and the checkpoint is loaded that they begin with%s%s",
                        t->name, t->peers[t->directory].job, t->delayed != NULL ? ": " : "", t->delayed != NULL ? t->delayed : "");

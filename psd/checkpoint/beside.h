@@ -2,9 +2,11 @@
 /* What a task has loaded from a checkpoint and does not use yet (docs/DURABILITY.md 7, tests/models/checkpoint_model.py).
  *
  * A task of the directory's job whose disk has anything of checkpoints, or cannot be read, waits until the directory says what
- * the task begins with: a checkpoint (TASK_LOAD, TASK_PLACE), or nothing. Meanwhile HELLO refuses sessions that have a job
- * (psd_beside_check() in psd/rpc/hello.c). A session without a job, such as psctl's, gets through HELLO, to inspect the task;
- * psd_peers_begun() (psd/base/peers.c) refuses its OPEN, and its requests for lists.
+ * the task begins with: a checkpoint (TASK_LOAD, TASK_PLACE), or nothing. The directory's own task also waits if `restore` is
+ * `latest` or a number, or if its disk has a part of a task that has left the job (psd_others_orphan()). A task of another job
+ * waits only until its disk is listed. Meanwhile HELLO refuses sessions that have a job: psd_hello_session() in psd/rpc/hello.c
+ * calls psd_beside_check(). A session without a job, such as psctl's, gets through HELLO, to inspect the task; psd_peers_begun()
+ * (psd/base/peers.c) refuses its OPEN, and its requests for lists.
  *
  * TASK_LOAD loads the checkpoint into a second psd_task. TASK_PLACE, which the directory sends when all tasks have loaded, moves
  * the loaded content into the serving task. If the connection to the directory is lost before that, the second psd_task is freed.
@@ -102,8 +104,9 @@ void psd_beside_turn(struct psd_task *t);
 /** Check that this task serves clients. UNAVAILABLE: it waits until the directory tells it to begin. FAILED_PRECONDITION: the
  * directory has refused to let it begin. */
 ps_status psd_beside_check(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** How many ms a client that psd_beside_check() refuses waits before its next HELLO; 0: this task neither waits nor loads. The
- * time grows with the number of refused clients, from 20 ms to a second, so that refusals take little time from the load. */
+/** How many ms a client that psd_beside_check() refuses is asked to wait before its next HELLO; 0: this task neither waits nor
+ * loads. The time grows with the number of refused clients, from 20 ms to a second, so that refusals take little time from the
+ * load. A client heeds only times below 50 ms; for longer ones it keeps to its own back-off (worker/core/connection.c). */
 uint32_t psd_beside_retry_ms(struct psd_task *t);
 /** Load this task's part of a checkpoint (what->state_bytes 0: it has none), then parts [count] of other tasks. An earlier load
  * is freed first. Takes over parts (NULL: none), on errors too. TASK_LOAD `id` is answered when all parts are read and

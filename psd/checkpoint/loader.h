@@ -116,6 +116,8 @@ struct psd_loader {
 /** Make psd_task.loader at the directory; other tasks have none. Call after psd_peers_init(). RESOURCE_EXHAUSTED. */
 ps_status psd_loader_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_loader_fini(struct psd_task *t);
+/** Call when p has sent its whole report: sets p->waits, and makes a load due (DUE), which psd_loader_turn() decides. In PLACING
+ * the report says that p has put its part into use. Sends nothing. */
 void psd_loader_list_end(struct psd_task *t, struct psd_peer *p);
 void psd_loader_encode_load(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 void psd_loader_encode_place(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
@@ -191,7 +193,8 @@ void psd_loader_place(struct psd_task *t);
 /** Send TASK_PLACE without containers. waiting false: to the tasks that serve, so that they free what they have loaded. waiting
  * true: to the tasks that wait; with why NULL they begin empty, otherwise they go on waiting, and tell clients this reason. */
 void psd_loader_place_nothing(struct psd_task *t, bool waiting, const char *why);
-/** Call when p has answered TASK_PLACE; err NULL: p has put its part into use. */
+/** Call when p has answered TASK_PLACE. err (NULL: no error) is only logged. p is done when its next report has come; the
+ * directory's own task, which sends no report, is done when its variables have their names. */
 void psd_loader_place_answered(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err);
 /** Note that p has put its part into use. When all tasks that take part have, the load ends. */
 void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p);
@@ -273,7 +276,8 @@ bool psd_loader_name_own(struct psd_task *t);
 /** The highest psd_store.moved of all tasks: in checkpoints up to this number, some task's part does not fit the values that the
  * task uses now. 0: no value has moved. */
 uint64_t psd_loader_moved_most(const struct psd_task *t);
-/** True if values of the container may be on other tasks than in checkpoint `number`: a task says so, or no task uses it. */
+/** True if values of the container may be on other tasks than in checkpoint `number`: a task that uses the container has reported
+ * so, or no task uses it, and then nobody knows where its values were. */
 bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number);
 /** True if this load puts values on other tasks than those that saved them, or loads an older checkpoint than the newest. */
 bool psd_loader_moves(const struct psd_task *t);

@@ -218,7 +218,8 @@ bool psd_loader_is_torn(const struct psd_task *t, const char *container)
     return false;
 }
 
-/* True if no task before index `peer` has loaded a part of the container. So psd_loader_any_torn() examines a container once. */
+/* True if no task before index `peer` has loaded a part of the container. psd_loader_any_torn() meets the container once for each
+ * task that has, and examines it only the first time. */
 static bool is_first_to_load(const struct psd_task *t, uint32_t peer, const char *container)
 {
     for (uint32_t i = 0; i < peer; i++) {

@@ -12,7 +12,9 @@
 #include "common/manifest.h"
 
 enum {
-    PSD_SHARDS_FILES_MAX = PSD_DISK_BEGUN_MAX - 2 /* files of values and the state file; two are left for a manifest and `bars` */
+    /* most files of values and the state file; two of the files that may be in writing at a time are left for a manifest, and for
+     * the task's file of bars (bars.h) */
+    PSD_SHARDS_FILES_MAX = PSD_DISK_BEGUN_MAX - 2
 };
 
 /** Called when the directory's own manifest is on its disk (err NULL), or could not be written. */

@@ -25,7 +25,8 @@ ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, con
 /* ---- reset.c (directory) ---- */
 /** Check that no reset of the container goes on. UNAVAILABLE: one does, or may, because this task has not read its disk yet. */
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err) PSI_MUST;
-/** Write into buf [n] why a disk could not note a reset, as psd_reset_check() says it; "": no disk has failed. */
+/** Write into buf [n] the text about the first unfinished reset that a disk could not note: which tasks have not answered, and
+ * the disk's error, worded as in psd_reset_check()'s error. "": no disk has failed. */
 void psd_reset_text(const struct psd_task *t, char *buf, size_t n);
 /** True if peer has not yet carried out a reset of this container: then what its list says about the container does not count. */
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container);
@@ -84,7 +85,8 @@ ps_status psd_address_take(struct psd_task *t, struct psd_peer *p, const ps_v1_H
 
 /* ---- tasklink.c ---- */
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
-/** Call after each event. If memory was short for a frame of the directory to itself (base/loop.h), its orders to itself end. */
+/** Call after each event. If there was no memory for a frame that this task, as the directory, sends to itself, that counts as a
+ * lost connection: its unanswered orders to itself end, and the connection is open again at once (base/loop.h). */
 void psd_task_link_loop_turn(struct psd_task *t);
 /** Call at the end of each event. If psd_task.list_again is set, this task sends its list of names to the directory once more; if
  * a list is being sent at present, the new one begins after its end. */

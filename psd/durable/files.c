@@ -414,7 +414,8 @@ static ps_status write_file(struct psd_files *f, const struct psd_disk_op *op, c
     return own.code;
 }
 
-/* Compute CRCs of further whole blocks of the `at` bytes that op has read. `summed` bytes have CRCs; returns the new `summed`. */
+/* op has read `at` bytes, of which the first `summed` have CRCs. Compute the CRCs of the next whole blocks, and that of the last
+ * block, which may be shorter, when op has read all. Returns how many bytes have CRCs now. */
 static size_t make_sums(const struct psd_disk_op *op, size_t summed, size_t at)
 {
     while (summed < at && (at - summed >= PSD_DISK_SUM_BYTES || at == op->bytes)) {

@@ -153,8 +153,9 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
     scale, rate, alpha, momentum, beta1, beta2, rest1, rest2, epsilon, weight_decay, power, l1_strength, l2_strength,            \
         l2_shrinkage, correction, share1, share2
 
-/* Macros for rules with 0 to 3 slots, called a, b and c. PARAMETERS declares the slots as parameters; ARGUMENTS passes them on;
- * OF_SLOTS takes them from an array; LINE prefetches a cache line of each array; NEXT advances each array by a line. */
+/* Macros for a rule with as many slots as the number in the macro's name. The variable is v, its slots are a, b and c.
+ * PARAMETERS, ARGUMENTS: the slots as parameters of a function, and as arguments of a call. OF_SLOTS: the arguments, from an
+ * array. LINE: prefetch a later cache line of v and of each slot. NEXT: move v and each slot on by one line. */
 #define PSD_PARAMETERS_0(type)
 #define PSD_PARAMETERS_1(type) type *restrict a,
 #define PSD_PARAMETERS_2(type) PSD_PARAMETERS_1(type) type *restrict b,

@@ -2,10 +2,11 @@
 /* Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD, CONTRIBUTE, and those of rows: PUSH_ROWS, PUSHPULL_ROWS, SCATTER and
  * CONTRIBUTE_ROWS (push_rows.c). This file, outcome.c and store/record.c apply each mutation exactly once.
  *
- * Happy path: at the head of the FIRST frame all checks are made that can refuse the mutation, and the optimizer's scalars are
- * captured. Each segment is applied while it is in the cache (apply.c), and counted in psd_number.offset. At the end of the LAST
- * frame the version rises, the outcome is kept, and the reply is sent. If a large value is updated after the last byte, moves.c
- * finishes and answers the push.
+ * Happy path: at the head of the FIRST frame begin() makes the checks that need no values, and the optimizer's scalars are
+ * captured. psd_push_segment() makes the checks that need values (NaN, indices of rows, strings), and at the last segment those
+ * that may have changed since (chief, rounds, memory). Each segment is applied while it is in the cache (apply.c), and counted
+ * in psd_number.offset. At the end of the LAST frame the version rises, the outcome is kept, and the reply is sent. If a large
+ * value is updated after the last byte, moves.c finishes and answers the push.
  *
  * Failure: a refusal is kept as the outcome; the other frames of the mutation are read and dropped. A frame that does not
  * continue its mutation at the expected offset is a GAP: the connection is closed, and the client resumes by HELLO. */
@@ -407,7 +408,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     }
     /* only assigns of sessions without a job are logged: those are an operator's, while workers assign during training */
     if (p->kind == PSD_ASSIGN && record->job[0] == '\0') {
-        const struct psd_conn *conn = record->conn; /* the connection on which the request came */
+        const struct psd_conn *conn = record->conn;
         psd_log_batch(t, PSI_LOG_INFO, "assign_asked", conn->text, v->name, PSI_KV("container", v->container->name));
     }
     struct psd_change c = {.kind = PSD_CHANGE_BEGIN, .begin = {.record = record, .reserved = p}};

@@ -85,8 +85,8 @@ void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struc
     psd_commit(t, &c);
 }
 
-/* True if v, a variable with slots, has memory for its value and slots (the last slot is allocated last). A variable that is
- * loaded from a checkpoint has none at first; if another task loads it, it gets none here. */
+/* True if v, a variable with slots, has memory for its value and slots (the last slot is allocated last). False: v was read from
+ * a checkpoint's state file, and has no memory yet, or never gets any, because another task loads its values. */
 static bool has_memory(const struct psd_variable *v)
 {
     return v->slots[psd_optim_slot_count(&v->optimizer) - 1] != NULL;

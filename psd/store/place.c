@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moves loaded containers from the task `from` into the task `to`. A container that `to` has already keeps its own variables.
+/* Moves loaded containers from the task `from` into the task `to`. For psd_place() they must be absent or empty in `to`. With
+ * psd_place_join() a container that `to` has keeps its own variables, and gets those of `from` besides.
  * Happy path: drop the variables that are left out -> make entries in the task's maps for all that move -> move memory -> move
  * containers. Each variable gets a new creation and handle, and each container that `to` lacks a new incarnation, so that no
  * handle of a client from an earlier process is valid. Failure: no memory for the entries; those made are removed. */

@@ -173,7 +173,7 @@ struct psd_store {
     uint64_t budget_bytes;
     /* bytes of the budget set aside for values and slots, elements of queues, gathered pushes, copies and calls */
     uint64_t promised_bytes;
-    bool budget_lowered; /* the budget was below the bytes taken when it was set, or after a load */
+    bool budget_lowered; /* more may be taken than the budget: it was set to less than was taken, or a load brought more */
     struct psi_list free_attempts;
     /* new containers get this value as psd_container.moved: in checkpoints up to it, other tasks may have their values */
     uint64_t moved;

@@ -241,7 +241,7 @@ void psi_api_session_init(ps_session *s);
 void psi_api_be_here(ps_session *s);
 /** True if the calling process has opened the session, and is no child of that process. */
 bool psi_api_here(const ps_session *s);
-/* ---- errors.c (functions for s->machine and s->inside: lock.c; psi_api_broken(): object.c) ---- */
+/* ---- errors.c; lock.c (who, tell, chief_number, go_inside, go_outside); object.c (broken) ---- */
 /** Check that s is not NULL and was opened by this process. may_block: also that the calling thread runs no callback of s. */
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
 /** Do the checks with which most public calls begin: psi_api_check(), then psi_api_sticky(). PS_OK: the call may continue;

@@ -3,12 +3,13 @@
  * Internals of the client core, shared by its files. Its interface is worker/core/core.h.
  *
  *   psi_client  the table of peers, variables, requests, effects
- *   psi_peer    one task: its connection, numbers, window, asks, pulls
- *   psi_entry   one sequence number of the window; stays until its outcome is known, also without its request
+ *   psi_peer    one task: its connection, its asks and pulls, and its window: the mutations whose outcome is not known yet
+ *   psi_entry   one mutation of the window, by sequence number; stays until its outcome is known, also when its request has ended
  *   psi_chunk   one requested PULL frame
  *   psi_ask     one control request (a list and its answers); built once, sent again after a reconnect
  *
- * An event "kicks" each peer that may have something to send; psi_client_next_dirty() pumps kicked peers: they fill send queues.
+ * An event puts each peer that may have something to send into the list psi_client.pumps (it "kicks" the peer).
+ * psi_client_next_dirty() then "pumps" the peers in this list: frames are put into their send queues.
  */
 #ifndef PSI_WORKER_CLIENT_H
 #define PSI_WORKER_CLIENT_H
@@ -790,8 +791,9 @@ void psi_var_tick(struct psi_client *c);
 /** Set the dtype in which var's gradients and reads travel: `asked`; if that is PS_DTYPE_NONE, the session's choice for float32.
  * RESOURCE_EXHAUSTED: no memory. In define.c. */
 ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked, struct psi_err *err) PSI_MUST;
-/** Take the owner's answer to OPEN into var. Returns the error in the answer; PS_NOT_FOUND: another variable has this name now;
- * INVALID_ARGUMENT: the answer is invalid, or its dtype or shape is not what the program asks for. */
+/** Take the owner's answer to OPEN into var. Returns the error in the answer, such as NOT_FOUND: the owner has no such variable.
+ * Also NOT_FOUND: another variable has this name now; INVALID_ARGUMENT: the answer is invalid, or its dtype or shape is not what
+ * the program asks for. */
 ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
 /** Send OPEN again for variables that were opened before the task was restarted; also for variables in containers session/..., if
  * the task has forgotten this session and the keys of these containers. False: there are none. */

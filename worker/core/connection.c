@@ -4,7 +4,8 @@
  * Happy path: IDLE -> (psi_peer_want()) DIAL -> HELLO -> UP; the peer then stays connected. After a restart of the task: HELLO ->
  * REOPEN (an OPEN for each variable that was open before) -> UP; REOPEN ends the mutations of these variables
  * (psi_window_lose()). Right before UP, settle() takes the outcomes of all other mutations from HELLO's answer
- * (psi_window_settle()). Mutations without an outcome are sent again if their variable still exists, and end otherwise.
+ * (psi_window_settle()). Mutations without an outcome are sent again if their variable still exists, and end otherwise. A
+ * mutation of which bytes were sent ends, too, if the task has no record of this session any more: its outcome is unknown.
  *
  * Failure modes:
  *     dial or connection fails   WAIT (50 ms, doubled up to 1 s, +-25 %), then DIAL
@@ -428,7 +429,7 @@ void psi_peer_hello(struct psi_peer *peer)
             }
             refuse(peer, r->status, r->reason, "%s%s", r->text, ours);
         } else {
-            /* a short time means that the task limits how often it is dialled: dial again after this time, without back-off */
+            /* the time is below 50 ms only while a checkpoint is loaded: dial again after this time, without back-off */
             bool soon = r->retry_after_ms > 0 && r->retry_after_ms < PS_RECONNECT_FIRST_MS;
             peer->backoff_ms = soon ? r->retry_after_ms : peer->backoff_ms;
             psi_peer_lost(peer, true, "it answers %s: %s", ps_status_name(r->status), r->text);

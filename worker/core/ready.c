@@ -102,7 +102,7 @@ static void collect_vars(struct psi_ready *r)
     }
     PSI_LIST_FOREACH(it, &req->owner->variables) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
-        /* the model has no queues, no variables `apart`, and, except for STATUS, none that were only looked up */
+        /* left out: queues, variables that do not belong to the model (`apart`), and, except by STATUS, those only looked up */
         bool mine = var->queue == NULL && !var->apart && (req->kind == PSI_REQ_STATUS || !var->found_only);
         bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW;
         if (mine && asked_for) {

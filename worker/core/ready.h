@@ -5,8 +5,9 @@
 
 #include "client.h"
 
-/** What a READY has done, and which request follows. Requests: STATUS asks owners for the state of variables, INIT gives first
- * values, SEAL says that a variable is ready, WAIT waits for seals, SYNC sets rounds. */
+/** What a READY has done, and which requests follow. STATUS asks owners, by OPEN, which variables have values and seals. INIT
+ * gives a variable its first value. SYNC tells the directory which variables are in rounds. SEAL tells owners that values are
+ * complete. WAIT is answered when its variables are sealed. */
 enum ready_step {
     READY_GET,    /* get variables that are not open; when all are open and the chief is known: STATUS */
     READY_DECIDE, /* STATUS is answered: choose one of the steps below, or end */
@@ -14,10 +15,10 @@ enum ready_step {
     READY_CHIEF,
     READY_INIT,   /* INITs are answered: SYNC if rounds are in force or requested, else SEAL */
     READY_SYNC,   /* SYNC is answered: SEAL */
-    READY_SEALED, /* SEALs are answered: end; or STATUS again, if they sealed the values of an earlier chief (`complete`) */
+    READY_SEALED, /* SEALs are answered: end. If they sealed values of an earlier chief (`complete`): STATUS again, then INIT */
     READY_WAIT,   /* WAITs are answered: STATUS again */
-    /* rounds or hyperparameters in force differ from this program's, and may be left from an earlier training: beats ask about
-     * the chief, and STATUS is sent again when a chief has come, gone, or made the model ready */
+    /* the program's rounds or hyperparameters are not those in force, which may be left from an earlier training. READY asks the
+     * directory about the chief, by beats, and sends STATUS again when a chief has come, has gone, or has made the model ready */
     READY_OTHER
 };
 struct psi_ready {

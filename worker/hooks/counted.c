@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that tasks count about a session's training: learning rate, age of gradients, lead of workers. Happy path: a function
- * asks for a list, for example by ps_rounds(), and uses the entry of the model's container. Failure modes: if a task does not
- * answer, the function returns false; a restarted task counts from 0 again. */
+ * finds the session's first trained parameter, asks tasks for a list, such as that of ps_rounds(), and takes what the list says
+ * of the parameter (rate) or of its container (age, lead). Failure modes: a task does not answer: the function returns false. A
+ * task was restarted, and counts from 0 again: counts of the last call are not subtracted. */
 #include "counted.h"
 
 #include <stdio.h>

@@ -51,7 +51,8 @@ struct psi_tls_peer {
     uint8_t secrets[2][PSI_TLS_SECRET_BYTES];
     unsigned secrets_known; /* bit i: secrets[i] has been set */
     X509 *cert;             /* the peer's certificate, proved by the handshake; NULL: the peer proved a key */
-    STACK_OF(X509) * chain; /* further certificates that the peer sent */
+    /* certificates that the peer sent; at the client its own is the first, at the server only the further ones; NULL: none */
+    STACK_OF(X509) * chain;
 };
 
 /** Session id context. OpenSSL requires an equal one in the SSL_CTX and in each session that is made of a key. */
