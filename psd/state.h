@@ -139,7 +139,7 @@ struct psd_peer {
     uint64_t address_life;    /* with any_port: random number ("life") of the process that listens at `address`; 0: not known */
     uint64_t address_version; /* directory task: value of psd_task.address_version after this task last reported its address */
     bool self;
-    /* it is not decided yet whether the task begins empty or with a checkpoint, so it serves no client (checkpoint/beside.h). The
+    /* the directory has not let the task begin yet, empty or with a checkpoint, so it serves no client (checkpoint/beside.h). The
      * directory keeps this for every task, any other task only for itself */
     bool waits;
     /* directory task: the task's list of names has come completely on this connection; true for the directory itself */

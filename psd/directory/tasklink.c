@@ -5,9 +5,8 @@
  * names. The directory records them, and answers which names the task must drop: those that belong to other tasks now, and those
  * whose reset or delete this process may have missed while it was away (returns(), take_name()). The task drops them, and sends
  * its list again. After a list with nothing to drop the task counts as connected, and gets TASK_CREATE, TASK_RESET, TASK_DELETE.
- * A process that was restarted and lists nothing keeps the names of the process before it: the directory still has them, with the
- * earlier process in psd_name.life. The next CREATE of such a name makes the variable anew at this owner (create_item()). Only
- * names in sessions' containers are forgotten (psd_own_list_end()).
+ * Names that a restarted process does not list stay at the directory, with the earlier process in psd_name.life; the next CREATE
+ * makes such a variable anew at this owner (create_item()). Names in sessions' containers are forgotten (psd_own_list_end()).
  *
  * Failure: either end closes the connection. The directory discards frames that it has not read, and the task counts as not
  * connected. The task dials again, at growing intervals, and sends its list on each new connection. If a task has once left a
