@@ -47,8 +47,7 @@ static const char *host_fault(const char *p, size_t len)
 }
 _Static_assert(PS_HOST_BYTES_MAX == 255, "host_fault names it");
 
-/* Check the text between brackets. Returns NULL if it is an IPv6 literal: hex digits, maybe a dotted tail, maybe %zone; otherwise
- * what is wrong with it. */
+/* Check the text between brackets. NULL: an IPv6 literal (hex digits, maybe a dotted tail, %zone); otherwise what is wrong. */
 static const char *ipv6_fault(const char *p, size_t len)
 {
     const char *zone = memchr(p, '%', len);

@@ -65,8 +65,7 @@ PSI_MUST ps_status psi_cluster_set_name(struct psi_cluster *c, const char *name,
 PSI_MUST ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_cluster *from,
                                     struct psi_err *err); /* `to` was initialised */
 
-/** Add a job with the tasks of a comma-separated list of addresses; task 0 has the first one. Spaces around an entry do not
- * count. "": no tasks.
+/** Add a job whose tasks 0, 1, ... have the addresses of a comma-separated list. Spaces around them do not count. "": no tasks.
  * Errors  PS_INVALID_ARGUMENT: bad job name, job given twice, a bad address, an address given twice (both tasks are named), more
  * than one chief, more than PS_JOBS_MAX jobs or PS_TASKS_MAX tasks. PS_RESOURCE_EXHAUSTED: memory. c is unchanged then. */
 PSI_MUST ps_status psi_cluster_add_job(struct psi_cluster *c, const char *job, const char *hosts, struct psi_err *err);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CRC32C. On x86-64 with SSE4.2 and PCLMULQDQ, psi_crc32c() gives long pieces to ISA-L, if the build found it: with AVX-512 ISA-L
- * is 3 times as fast as psi_crc32c_own(). The latter computes the CRCs of three streams side by side, because a crc32 instruction
- * takes three cycles, and joins them by carry-less products. Other CPUs use eight tables (slicing by 8), made at first use. No
- * failure modes.
+ * is 3 times as fast as psi_crc32c_own(). The latter computes three CRCs side by side, because a crc32 instruction takes three
+ * cycles, and joins them by carry-less products. Other CPUs use eight tables (slicing by 8), made at first use. Cannot fail.
  *
  * Folding: fold() does two things that ISA-L does not do: it prefetches, and it searches the data for numbers with given bits. It
  * needs AVX-512 and VPCLMULQDQ. Four registers hold 256 bytes. A step turns them into 256 bytes that have, 256 bytes further on,

@@ -75,8 +75,7 @@ bool psi_reader_holds_buffer(const struct psi_reader *r);
  * checks neither op nor dtype. It expects a trailer at the end of replies to PULL and GATHER, and of VALUE frames. */
 enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err);
 
-/** Call between HEAD and the first SEGMENT: each SEGMENT then sets r->none_watched, after psi_crc32c_watch() has searched it
- * for numbers that have all of these bits. */
+/** Call between HEAD and the first SEGMENT: each SEGMENT then sets r->none_watched by psi_crc32c_watch() with these bits. */
 static inline void psi_reader_watch(struct psi_reader *r, uint64_t bits)
 {
     r->watched = bits;

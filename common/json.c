@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON through jansson: the size is checked first, a key that comes twice is refused, and jansson's errors become struct psi_err.
- * jansson itself bounds the depth (2048). */
+/* JSON through jansson, which bounds the depth (2048). The size is checked first; a key that comes twice is refused. */
 #include "json.h"
 
 #include "buf.h"

@@ -6,8 +6,7 @@
 #include "limits.h"
 #include "status.h"
 
-/** Most bytes of a token: more than an address may have (PS_ADDRESS_BYTES_MAX), so that errors can quote addresses that are too
- * long. */
+/** Most bytes of a token: more than PS_ADDRESS_BYTES_MAX, so that errors can quote addresses that are too long. */
 #define PSI_LITERAL_TEXT_MAX 511
 
 enum psi_token_kind { PSI_TOKEN_END = 1, PSI_TOKEN_STRING, PSI_TOKEN_NUMBER, PSI_TOKEN_NAME, PSI_TOKEN_MARK };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations are counted, and a test can make one allocation of its own thread fail. Happy path: one relaxed atomic increment,
- * then libc's function. */
+/* Allocations are counted (one relaxed atomic increment); a test can make one allocation of its own thread fail. */
 #include "mem.h"
 
 #include "status.h"

@@ -11,8 +11,7 @@
 /** The container of a program that names none. */
 #define PSI_CONTAINER_DEFAULT "localhost"
 
-/** Encode m, a message of type d, to dst. *out_bytes is its length without padding. Errors: PS_RESOURCE_EXHAUSTED (longer than
- * cap). */
+/** Encode m, a message of type d, to dst. *out_bytes: length without padding. Errors: RESOURCE_EXHAUSTED (longer than cap). */
 PSI_MUST ps_status psi_msg_encode(const pb_msgdesc_t *d, const void *m, uint8_t *dst, size_t cap, size_t *out_bytes,
                                   struct psi_err *err);
 /** Decode n bytes, of which at most 7 at the end are zero padding. m is valid on PS_OK only. Errors: PS_INVALID_ARGUMENT. */
@@ -42,8 +41,7 @@ PSI_MUST ps_status psi_bytes_text(const pb_bytes_array_t *field, char *dst, size
 #define PSI_BYTES_TEXT(field, dst, cap) psi_bytes_text((const pb_bytes_array_t *)(const void *)&(field), (dst), (cap))
 
 void psi_part_to_msg(const struct psi_part *from, ps_v1_PartOf *to);
-/** Read which part of a partitioned variable a message is about. `there` false: about no part, and all fields of *to become 0.
- * The caller checks *to by psi_part_check(). */
+/** Read which part of a variable a message is about. `there` false: none, *to becomes 0. The caller calls psi_part_check(). */
 void psi_part_from_msg(const ps_v1_PartOf *from, bool there, struct psi_part *to);
 void psi_optimizer_to_msg(const ps_optimizer *from, ps_v1_Optimizer *to);
 /** Read an optimizer from a message. Its struct_bytes becomes 0. The caller checks the hyperparameters by psi_optimizer_check().

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks, texts and comparison of optimizers, by the row of the optimizer's kind (psi_optimizer_row()), and checks of
- * initializers. A value is checked as a double and after conversion to the variable's dtype: 1e-50 is a good double, but 0 as a
- * float32 learning rate. */
+/* Checks, texts and comparison of optimizers, by the row of their kind (psi_optimizer_row()); checks of initializers. A value is
+ * checked as a double and after conversion to the variable's dtype: 1e-50 is a good double, but 0 as a float32. */
 #include "optimizer.h"
 
 #include "name.h"

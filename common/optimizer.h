@@ -49,9 +49,8 @@ struct psi_hyper {
     bool quiet;      /* true for parameters that every kind has: texts and files show only values that are not the standard */
     const char *text;
 };
-/** A slot: state that an optimizer keeps beside a variable. It has the variable's dtype and, unless it is by row, its shape. A
- * slot may have a power (such as beta1^t of Adam): a number that begins with the value of a hyperparameter and is multiplied by
- * this value after each push. */
+/** A slot: state that an optimizer keeps beside a variable. It has the variable's dtype and, unless it is by row, its shape. It
+ * may have a power (as beta1^t of Adam): a number that begins as a hyperparameter and is multiplied by it after each push. */
 struct psi_slot {
     const char *name;       /* a checkpoint names the slot VARIABLE:name */
     const char *tensorflow; /* a file for TensorFlow names the slot VARIABLE/tensorflow */

@@ -79,11 +79,10 @@ void psi_options_init(struct psi_options *o, const struct psi_option *rows, size
  * strict   an unknown flag is an error that names the most similar known one; otherwise it stays in argv.
  * Errors   PS_INVALID_ARGUMENT naming flag, value and what is allowed. */
 PSI_MUST ps_status psi_options_parse_argv(struct psi_options *o, int *argc, char **argv, bool strict, struct psi_err *err);
-/** Read the text of a configuration file: "key = value" lines, # and ; comments. An indented line continues the STRING or WAYS
- * of the line above it; in a list it is the next entry. file_name is for messages. Errors: PS_INVALID_ARGUMENT that begins with
+/** Read the text of a configuration file: "key = value" lines, # and ; comments. An indented line continues the STRING or WAYS of
+ * the line above it; in a list it is the next entry. file_name is for messages. Errors: PS_INVALID_ARGUMENT that begins with
  * file:line (an unknown key, a key that is only a flag, a section, a bad value, a key twice, a line over inih's limit);
- * RESOURCE_EXHAUSTED. Values of earlier lines have taken effect then, except a STRING or WAYS that the bad line could still have
- * continued. */
+ * RESOURCE_EXHAUSTED. Values of earlier lines are in effect then, except a STRING or WAYS that the bad line might continue. */
 PSI_MUST ps_status psi_options_parse_file(struct psi_options *o, const char *file_name, const char *text, size_t len,
                                           struct psi_err *err);
 /** Set a row by name ('-' and '_' count as equal), unless its present value came from a source of higher precedence. what: the

@@ -21,8 +21,7 @@ struct psi_iov {
     size_t bytes;
 };
 
-/* Functions of a streamed frame, which its owner provides; called on the loop thread. They may call no function of the queue
- * except psi_outq_push*(). */
+/* Functions of a streamed frame, which its owner provides. Loop thread. Of the queue they may call only psi_outq_push*(). */
 struct psi_out_ops {
     /* Called before the first byte is sent: fills in the fields of out->head that may have changed. May be NULL. */
     void (*begin)(struct psi_out *out);

@@ -41,8 +41,7 @@ void psi_placer_fini(struct psi_placer *p);
 /** Push a scope. device NULL: outer scopes have no effect inside it. Errors (also of psi_placer_push_setter()), without a change:
  * PS_INVALID_ARGUMENT (a malformed device, too many tasks), PS_RESOURCE_EXHAUSTED (memory, PSI_PLACER_DEPTH_MAX). */
 PSI_MUST ps_status psi_placer_push(struct psi_placer *p, const char *device, struct psi_err *err);
-/** Push a scope with a setter, whose round robin begins at the first task; without tasks it has no effect. Borrows all
- * pointers. */
+/** Push a scope with a setter, whose round robin begins at the first task; no tasks: no effect. Borrows all pointers. */
 PSI_MUST ps_status psi_placer_push_setter(struct psi_placer *p, const struct psi_setter *setter, struct psi_err *err);
 /** Pop the innermost scope. Errors: PS_FAILED_PRECONDITION: there is none. */
 PSI_MUST ps_status psi_placer_pop(struct psi_placer *p, struct psi_err *err);

@@ -77,8 +77,7 @@ typedef struct psd_call_read_result {
     uint64_t creation;
     bool same; /* the value is still the one of have_version: dst was not written */
 } psd_call_read_result;
-/** Called once, on the task's thread, never before read() has returned; must not wait. It may call again(), finish() and
- * read(). */
+/** Called once, on the task's thread, never before read() returns. It must not wait; it may call again(), finish() and read(). */
 typedef void (*psd_call_read_fn)(void *ctx, const psd_call_read_result *result);
 
 /* A variable of the call's own task that gets a new value from the call: psd_call_functions.draft. */
@@ -127,8 +126,7 @@ typedef struct psd_call_functions {
     const char *(*asker)(const psd_call *call);
     /** Milliseconds until the call's deadline; 0: the deadline has passed; INT64_MAX: the call has none. Any thread. */
     int64_t (*left_ms)(const psd_call *call);
-    /**
-     * Copy a variable that the call's own task has. The task's thread copies at most 256 KiB a turn, and serves other requests in
+    /** Copy a variable of the call's own task. The task's thread copies at most 256 KiB a turn, and serves other requests in
      * between; dst is the caller's memory, which no budget counts. Any thread; returns at once.
      *
      * what     borrowed, except dst, which is kept until done.
@@ -138,8 +136,7 @@ typedef struct psd_call_functions {
      *          (the server ends)
      *          (in done)  NOT_FOUND (no such variable here), FAILED_PRECONDITION with PS_REASON_UNINITIALIZED, ABORTED with
      *          PS_REASON_LOST (the variable went away meanwhile), PERMISSION_DENIED (`key` is wrong), INVALID_ARGUMENT (other
-     *          dtype or size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends)
-     */
+     *          dtype or size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends) */
     ps_status (*read)(psd_call *call, const psd_call_read *what, psd_call_read_fn done, void *ctx);
     /** Set the reason that the client gets from ps_last_reason() if run() or finish() makes the call fail. The last reason that
      * was set counts. A reason below 32 only repeats a status, and is ignored. Any thread, while the call is not over. */
@@ -150,8 +147,7 @@ typedef struct psd_call_functions {
      * task checks no rights. Valid until the call is over. Any thread. If the call acts on other tasks by a session of its own,
      * the program must ask whether the client may do so (MAY, docs/PROTOCOL.md): those tasks check only the session's rights. */
     const char *(*identity)(const psd_call *call, const char **role);
-    /**
-     * Get memory for a new value of a variable that the call's own task has, to be written by the call and published. The memory
+    /** Get memory for a new value of a variable that the call's own task has, to be written by the call and published. The memory
      * counts in the task's budget. The call may write it until publish(); the end of the call frees it. No other call or client
      * sees it. Any thread; returns at once.
      *
@@ -161,11 +157,9 @@ typedef struct psd_call_functions {
      * Errors   (returned) as of read()
      *          (in done)  NOT_FOUND (no such variable here), PERMISSION_DENIED (no right to write it, or `key` is wrong),
      *          INVALID_ARGUMENT (other dtype or shape), FAILED_PRECONDITION (the variable is in rounds), RESOURCE_EXHAUSTED (the
-     *          budget), UNAVAILABLE (the task is loading, or shuts down), CANCELLED (the call is cancelled, or the server ends)
-     */
+     *          budget), UNAVAILABLE (the task is loading or shuts down), CANCELLED (the call is cancelled, or the server ends) */
     ps_status (*draft)(psd_call *call, const psd_call_draft *what, psd_call_draft_fn done, void *ctx);
-    /**
-     * Make a draft the variable's value, as a whole and as one version, like ps_variable_assign(). If done says PS_OK, this has
+    /** Make a draft the variable's value, as a whole and as one version, like ps_variable_assign(). If done says PS_OK, this has
      * happened once, and the variable owns the memory. Otherwise the variable is unchanged, and the memory stays with the call.
      * Any thread; returns at once.
      *
@@ -173,8 +167,7 @@ typedef struct psd_call_functions {
      * done     as that of draft().
      *
      * Errors   (returned) as of read()
-     *          (in done)  those of draft(); ABORTED with PS_REASON_LOST (the variable went away meanwhile)
-     */
+     *          (in done)  those of draft(); ABORTED with PS_REASON_LOST (the variable went away meanwhile) */
     ps_status (*publish)(psd_call *call, void *room, psd_call_draft_fn done, void *ctx);
     /** How many bytes of the input run() may read: all, unless the row has `early`. Any thread, while the call is not over. */
     size_t (*come)(const psd_call *call);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types that all public headers of psd share: status codes, data types, shapes, initializers and optimizers. Installed beside
- * ps.h, ps_nn.h and psd.h; C11 and C++17. */
+/* Types that all public headers share: status codes, data types, shapes, initializers, optimizers. Installed; C11 and C++17. */
 #ifndef PS_TYPES_H
 #define PS_TYPES_H
 
@@ -180,8 +179,7 @@ typedef struct ps_initializer {
     double a, b;
 } ps_initializer;
 
-/** The update rules, which run on the ps; docs/PROTOCOL.md has the formulas. The numbers are on the wire and on disk: never
- * reused. */
+/** The update rules on the ps; docs/PROTOCOL.md has the formulas. The numbers are on the wire and on disk: never reused. */
 typedef enum ps_opt_kind {
     PS_OPT_NONE = 0, /* no optimizer: gradients for the variable are refused */
     PS_OPT_SGD = 1,

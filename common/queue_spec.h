@@ -59,8 +59,7 @@ static inline bool psi_queue_accumulates(uint32_t kind)
 PSI_MUST ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err *err);
 /** True if all fields are equal; negative capacities all mean "unbounded" and are equal. */
 bool psi_queue_spec_equal(const struct psi_queue_spec *a, const struct psi_queue_spec *b);
-/** Check that a program that asks for `want` can use an existing queue `have`. As in TensorFlow, the seed of a SHUFFLE must only
- * agree if `want` has one.
+/** Check that a queue `have` serves a program that asks for `want`. As in TensorFlow, a SHUFFLE's seed counts if `want` has one.
  *
  * where, name: the task that has the queue, and the queue's name; both for the error's text.
  *

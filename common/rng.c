@@ -8,9 +8,8 @@
  *   Glorot   uniform in +- sqrt(6 / (fan_in + fan_out))             (Glorot and Bengio 2010)
  *   He       uniform in +- sqrt(6 / fan_in), or truncated normal of stddev sqrt(2 / fan_in) / .87962566103423978
  *            (He et al. 2015; TensorFlow 1.15's variance_scaling: the divisor is the standard deviation that truncation leaves)
- * float16 and bfloat16 take the float32 value (uniform) or the double (normal) and round it.
- * ln and cos are evaluated here, because libm's differ in the last bit between CPUs; errors are a few 1e-16. No failure
- * modes: arguments are checked by the caller and asserted. */
+ * float16 and bfloat16 take the float32 value (uniform) or the double (normal) and round it. ln and cos are evaluated here,
+ * because libm's differ in the last bit between CPUs; errors are a few 1e-16. Cannot fail: the caller checks the arguments. */
 #include "rng.h"
 
 #include "half.h"

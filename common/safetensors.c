@@ -416,8 +416,7 @@ static ps_status lay_out(struct psi_tensor *tensors, size_t count, struct psi_er
     return PS_OK;
 }
 
-/* Make the entry of t in the header. NULL: no memory. The list of dimensions is built by single calls, because json_pack() cannot
- * make a list of variable length. */
+/* Make the entry of t in the header. NULL: no memory. json_pack() makes no lists of variable length, such as dimensions. */
 static json_t *entry_of(const struct psi_tensor *t)
 {
     json_t *shape = json_array();

@@ -107,8 +107,7 @@ typedef bool (*psi_saved_wanted_fn)(void *ctx, const struct psi_saved_variable *
 ps_status psi_saved_values_read(const struct psi_saved_io *io, const struct psi_saved_file *file, struct psi_saved_state *state,
                                 psi_saved_wanted_fn wanted, psi_saved_sink_fn sink, void *ctx, struct psi_err *err) PSI_MUST;
 
-/** Called for each bad file; err says why. Also called for the first file of a task that does not answer
- * (psi_saved_is_away(err->code)). */
+/** For each bad file; err says why. Also for the first file of a task that does not answer (psi_saved_is_away(err->code)). */
 typedef void (*psi_saved_bad_fn)(void *ctx, const struct psi_saved_file *file, const struct psi_err *err);
 /** True for UNAVAILABLE and DEADLINE_EXCEEDED: the task does not answer, which says nothing about its files. */
 bool psi_saved_is_away(ps_status st);

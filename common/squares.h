@@ -10,8 +10,7 @@
 
 enum { PSI_SQUARES_LANES = 16 };
 
-/** A sum of squares to which elements are added piece by piece; all fields are 0 at first. The square of element i is in lanes[i
- * % PSI_SQUARES_LANES]. */
+/** A sum of squares, added piece by piece; at first all 0. The square of element i is in lanes[i % PSI_SQUARES_LANES]. */
 struct psi_squares {
     double lanes[PSI_SQUARES_LANES];
     uint64_t count;

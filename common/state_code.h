@@ -2,9 +2,8 @@
 /* Structures and functions that are made from the rows of state_rows.h. Each group of rows has a structure psi_state_<group> and
  * a function of that name. The function appends the structure's members to k->out, in the order of the rows. If k->out is NULL,
  * it reads them from k->in. Names, texts, bytes and CRCs that are read are pointers into k->in. Failure: k->st keeps the first
- * error, DATA_LOSS or RESOURCE_EXHAUSTED, and nothing is written or read after it. A structure to be read must be zero before;
- * after an error it has what was read so far. A number is compared only with its row's bound; the caller checks all else. Any
- * thread. */
+ * error, DATA_LOSS or RESOURCE_EXHAUSTED, and nothing is written or read after it. A structure to be read must be zero; after an
+ * error it has what was read. A number is compared only with its row's bound; the caller checks all else. Any thread. */
 #ifndef PSI_STATE_CODE_H
 #define PSI_STATE_CODE_H
 

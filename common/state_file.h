@@ -43,15 +43,13 @@ struct psi_state_reader {
     bool ended;
 };
 
-/** Begin to read a state file of file_bytes. r is set on failure as well: the caller calls psi_state_fini(). DATA_LOSS: no state
- * file has that size. */
+/** Begin to read a state file of file_bytes. After a failure, too, call psi_state_fini(). DATA_LOSS: an impossible size. */
 ps_status psi_state_begin(struct psi_state_reader *r, uint64_t file_bytes, struct psi_err *err) PSI_MUST;
 void psi_state_fini(struct psi_state_reader *r);
 /** True if the file, which was read whole before, has this CRC from the manifest. psd's first releases wrote a CRC that fits
  * every file with this number of blocks. */
 bool psi_state_is(const struct psi_state_reader *r, uint32_t sum);
-/** Check the next block, of PSI_STATE_BLOCK_BYTES, and call fn for each entry that is whole now. Errors: DATA_LOSS,
- * RESOURCE_EXHAUSTED, those of fn. */
+/** Check the next PSI_STATE_BLOCK_BYTES; call fn for each entry now whole. Errors: DATA_LOSS, RESOURCE_EXHAUSTED, fn's. */
 ps_status psi_state_block(struct psi_state_reader *r, const uint8_t *block, psi_state_entry_fn fn, void *ctx,
                           struct psi_err *err) PSI_MUST;
 /** Finish a block whose payload has been written: write its number and its CRC behind the payload. */

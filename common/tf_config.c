@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TF_CONFIG: {"cluster": {"ps": [...], "worker": {"1": ...}, "chief": [...]}, "task": {"type": "worker", "index": 1}}. Kubeflow's
- * TFJob with enableDynamicWorker writes "sparseCluster" instead: for a worker it has the worker itself and the ps tasks, for a ps
- * task only that task. Unknown keys are ignored, as by TensorFlow. Errors name the place: not JSON, a wrong type, a task
- * outside the cluster. */
+ * TFJob with enableDynamicWorker writes "sparseCluster" instead: a worker's has itself and the ps tasks, a ps task's only itself.
+ * Unknown keys are ignored, as by TensorFlow. Errors name the place: no JSON, a wrong type, an unknown task. */
 #include "cluster.h"
 
 #include "cluster_internal.h"

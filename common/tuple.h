@@ -25,8 +25,7 @@ struct psi_tuple_part {
 };
 
 uint64_t psi_tuple_padded(uint64_t n);
-/** Bytes of every element of a queue. 0: elements differ in size, because a component is of strings or has no declared shape,
- * or because they are gradients of rows. */
+/** Bytes of every element of a queue. 0: sizes differ (a component of strings or without a declared shape, gradients of rows). */
 uint64_t psi_tuple_fixed_bytes(const struct psi_queue_spec *spec);
 /** Bytes of a component in an element, with head and padding. data_bytes: length of its values, or of its blob. */
 uint64_t psi_tuple_part_bytes(const struct psi_queue_component *c, const ps_shape *shape, uint64_t data_bytes);

@@ -71,8 +71,7 @@ static ps_status no_uri(struct psi_err *err, const char *bytes, size_t n, const 
                     psi_quote(quoted, sizeof(quoted), bytes, n), why);
 }
 
-/* Returns the length of the path segment at *at, which ends before the next '/' or at `end`. *at moves behind that '/', or
- * becomes NULL: no segment is left. */
+/* Returns the length of the path segment at *at, up to the next '/' or `end`. *at moves behind that '/'; NULL: none is left. */
 static size_t next_part(const char **at, const char *end)
 {
     const char *begin = *at;

@@ -49,8 +49,7 @@ struct psi_secret {
 PSI_MUST ps_status psi_secret_file_read(const char *path, struct psi_secret *out, struct psi_err *err);
 /** psi_secret_file_read() for a file that others may read. */
 PSI_MUST ps_status psi_plain_file_read(const char *path, struct psi_secret *out, struct psi_err *err);
-/** Make a new file, whole or not at all. mode: 0600 for secrets, else 0644. Errors: PS_ALREADY_EXISTS, those of
- * psi_fail_errno(). */
+/** Make a new file, whole or not at all. mode: 0600 for secrets, else 0644. Errors: PS_ALREADY_EXISTS, psi_fail_errno()'s. */
 PSI_MUST ps_status psi_secret_file_make(const char *path, unsigned mode, const struct psi_secret *text, struct psi_err *err);
 /** Copy p [n] into *out, which the caller frees with psi_secret_fini(), also after a failure. Errors: PS_RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psi_secret_new(const char *p, size_t n, struct psi_secret *out, struct psi_err *err);

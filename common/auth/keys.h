@@ -11,9 +11,8 @@
  * until    the last day, UTC, on which the key is good.
  * cluster  the cluster that the key is for; without it, the cluster of the program's setting.
  *
- * Words are separated by spaces and tabs; what is behind a '#' at the start of a word is a comment. Secrets are zeroed before
- * their memory is freed, and stand in no error's text. Pure: the time is an argument. A struct psi_keys does not change once it
- * is parsed: any thread. */
+ * Words are separated by spaces and tabs; a '#' at the start of a word begins a comment. Secrets are zeroed before their memory
+ * is freed, and stand in no error's text. Pure: the time is an argument. A parsed struct psi_keys does not change: any thread. */
 #ifndef PSI_KEYS_H
 #define PSI_KEYS_H
 

@@ -121,8 +121,7 @@ static bool is_cluster(const char *place, size_t n)
     return n == sizeof(CLUSTER) - 1 && memcmp(place, CLUSTER, n) == 0;
 }
 
-/* Check that some identity can match WHO. text [n] must be an identity as psi_identity_text() writes it, or the beginning
- * of one and a final `*`. */
+/* Check that some identity can match WHO. text [n] is what psi_identity_text() writes, or its beginning and a final `*`. */
 static ps_status check_name(const struct reader *r, const char *text, size_t n, const struct row *row)
 {
     static const char scheme[] = "psd://";

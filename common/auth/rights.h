@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may do what: a table of rows WHO WHERE RIGHTS. The rights of an identity on a container, or on the cluster, are the union
  * of the rights of all matching rows. The order of rows has no meaning, and no row takes a right away. An identity without a row
- * has no rights; an empty table gives rights only to the process's own user. Pure: text in, text out; a table never changes, so
- * any thread may read it.
+ * has no rights, except the process's own user. Pure: text in, text out; a table never changes, so any thread may read it.
  *
  *   WHO     role:R, key:NAME, cert:URI or uid:N; the name of a key and a URI may end in *, which stands for any rest
  *   WHERE   names of containers, separated by commas, each exact or with a final *; @cluster, which no * matches
@@ -72,9 +71,8 @@ struct psi_rights_task {
     uint32_t task;
     bool of_directory_job; /* the task is in the directory's job, normally "ps", so it holds variables */
 };
-/** Check that an identity may act as this task. The identity needs PSI_RIGHT_MEMBER on the cluster. A task's certificate is good
- * for that task only. For a task of the directory's job, the identity must be a key of role ps, that task's certificate, or the
- * user of this process.
+/** Check that an identity may act as this task. It needs PSI_RIGHT_MEMBER on the cluster. A task's certificate is good for that
+ * task only. For a task of the directory's job it must be a key of role ps, that task's certificate, or this process's user.
  *
  * Errors     PS_PERMISSION_DENIED    the text says what is missing; for a missing right, the row that would give it */
 PSI_MUST ps_status psi_rights_member(const struct psi_rights *rights, const struct psi_identity *who,

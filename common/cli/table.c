@@ -91,8 +91,7 @@ static void give_way(const struct cli_table *t, int *width, int columns)
     }
 }
 
-/* Print a cell, cut with "..." if it is longer than width. right: blanks come before the text, not after it. last: the cell ends
- * its line, and no blanks follow. */
+/* Print a cell, cut with "..." if it is longer than width. right: blanks come before the text. last: no blanks come after it. */
 static void print_cell(const char *text, int width, bool right, bool last)
 {
     int have = width_of(text);

@@ -23,8 +23,7 @@ enum { PSI_RESOLVE_MAX = 16 }; /* most addresses that psi_resolve() gives for on
 
 /** Convert Unix paths and numeric hosts, without a look-up. False: the host is a name. Any thread, never blocks. */
 bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out);
-/**
- * Look up the addresses of `a`, at most PSI_RESOLVE_MAX, in the order that the system prefers, without duplicates. Blocks as long
+/** Look up at most PSI_RESOLVE_MAX addresses of `a`, in the order that the system prefers, without duplicates. Blocks as long
  * as the system's resolver takes. Any thread.
  * Errors: UNAVAILABLE naming the host and the resolver's reason. */
 PSI_MUST ps_status psi_resolve(const struct psi_address *a, struct psi_sockaddr out[PSI_RESOLVE_MAX], size_t *out_count,

@@ -52,8 +52,7 @@ struct psi_conn {
 };
 
 /** Take over a connected stream socket. It reads nothing before psi_conn_attach(). A TCP socket of a net with psi_net_set_tls()
- * always speaks TLS: the handshake runs once the connection is attached, queued frames wait for it, and ops->closed says why it
- * failed.
+ * always speaks TLS: the handshake begins when it is attached, queued frames wait for it, and ops->closed says why it failed.
  *
  * fd      owned, and closed if this fails.
  *

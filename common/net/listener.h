@@ -18,14 +18,12 @@ PSI_MUST ps_status psi_listen_check(int fd, struct psi_err *err);
 struct psi_listener_ops {
     /* A connection was accepted; the callee owns fd. ops->drain() of the net follows. */
     void (*accepted)(void *ctx, int fd);
-    /* accept() has failed `count` times since the last call of this function, the last time with errno `error`. Called at most
-     * once a second. */
+    /* accept() failed `count` times since the last call, the last time with errno `error`. Called at most once a second. */
     void (*trouble)(void *ctx, int error, uint64_t count);
 };
 /** Accept connections on the listening socket fd. fd is closed with the listener, and if this call fails. This and all functions
- * below: loop thread only. The listener keeps a spare descriptor. If no other descriptor is free, the listener closes the spare
- * one, accepts in its place and closes the connection: the peer sees the end, and the loop does not spin. Without a spare
- * descriptor the listener pauses. */
+ * below: loop thread only. The listener keeps a spare descriptor. If no other is free, it closes the spare one, accepts in its
+ * place and closes the connection: the peer sees the end, and the loop does not spin. Without a spare the listener pauses. */
 PSI_MUST ps_status psi_listener_new(struct psi_net *net, int fd, const struct psi_listener_ops *ops, void *ctx,
                                     struct psi_listener **out_listener, struct psi_err *err);
 void psi_listener_pause(struct psi_listener *listener, bool paused);

@@ -104,8 +104,7 @@ PSI_MUST ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const stru
 /** Let this net share its scratch (memory for reading) with other nets whose loops take turns on one thread: the scratch stays in
  * the CPU's cache. Call it after psi_net_init(), before the first turn. */
 void psi_net_share(struct psi_net *net);
-/** Set the TLS context of TCP connections that are made from now on; NULL: plain. psi_net_recheck() closes older connections
- * that the new context would refuse.
+/** Set the TLS context of later TCP connections; NULL: plain. psi_net_recheck() closes older ones that the new context refuses.
  *
  * tls     the net takes a reference of its own.
  * crc     segments carry CRCs although TLS finds damaged bytes.

@@ -29,8 +29,7 @@ struct psi_transport_row {
     /* Send as many of the bytes as possible without waiting. Returns how many, or UV_EAGAIN for none. The caller offers all that
      * it has, up to about try_bytes, in one call, and never while the transport is busy. */
     ssize_t (*write)(struct psi_transport *tr, const struct psi_iov *iov, size_t count);
-    /* Send all of these bytes as the peer takes them; then written() is called. Their memory stays valid until then. Not called
-     * while busy. */
+    /* Send all bytes as the peer takes them; then call written(). Until then their memory is valid. Not called while busy. */
     int (*hold)(struct psi_transport *tr, const void *bytes, size_t n);
     /* Returns how many bytes the kernel has not taken yet: of the last hold(), or of those that a busy transport keeps. */
     size_t (*held)(const struct psi_transport *tr);

@@ -121,8 +121,7 @@ static bool is_address(const char *text)
     return strchr(text, '/') == NULL && strchr(text, ':') != NULL;
 }
 
-/* Set the cluster of --rendezvous HOST:PORT: ps task 0, the directory, listens there; the other ranks take free ports and tell
- * the directory. */
+/* Set the cluster of --rendezvous HOST:PORT: ps task 0, the directory, listens there; the others take free ports and tell it. */
 static ps_status add_around(struct psi_resolver *r, const struct ranks *k)
 {
     struct psi_address address;

@@ -37,8 +37,6 @@ static void move(struct psd_group *g, enum psd_group_phase to)
     g->phase = to;
 }
 
-/* ---- groups ---- */
-
 struct psd_group *psd_group_find(const struct psd_task *t, const char *container)
 {
     struct psi_list *it = NULL;
@@ -126,8 +124,6 @@ void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_
     g->dropped = 0;
     memset(g->leads, 0, sizeof(g->leads));
 }
-
-/* ---- members ---- */
 
 static struct psd_group_member *member_at(struct psi_list *it)
 {
@@ -412,8 +408,7 @@ uint64_t psd_group_slowest(const struct psd_group *g)
     return least == UINT64_MAX ? 0 : least;
 }
 
-/* Set *out to the number of steps of the slowest member, with which a new member begins. False: not known, because a member that
- * is not lost has not reported its steps. */
+/* Set *out to the slowest member's steps, with which a new member begins. False: a member that is not lost has reported none. */
 static bool first_step(const struct psd_group *g, uint64_t *out)
 {
     uint64_t least = UINT64_MAX;
@@ -476,8 +471,7 @@ static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
     return changed;
 }
 
-/* Mark as gone the members that have left without a contribution that counts and, with on_loss `shrink`, vacant members. True: g
- * has changed. */
+/* Mark as gone: members that left without a contribution that counts; with on_loss `shrink`, vacant ones. True: g has changed. */
 static bool clear_places(struct psd_group *g, uint64_t now_ms)
 {
     bool changed = false;
@@ -494,8 +488,6 @@ static bool clear_places(struct psd_group *g, uint64_t now_ms)
     }
     return changed;
 }
-
-/* ---- phases ---- */
 
 void psd_group_fail(struct psd_group *g, const struct psi_err *err)
 {
@@ -632,8 +624,7 @@ static void flip(struct psd_group *g, uint64_t now_ms)
     PSI_IGNORE(let_in(g, true, now_ms)); /* result ignored: the caller reports a change in any case */
 }
 
-/* True if each owner knows m or another member of the same worker. While a member is replaced, some owners have the old one and
- * others the new one. */
+/* True if each owner knows m or another member of the same worker. During a replacement some have the old, others the new one. */
 static bool is_place_everywhere(const struct psd_group *g, const struct psd_group_member *m)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {

@@ -21,8 +21,6 @@ static struct psd_group_member *member_at(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct psd_group_member, link);
 }
 
-/* ---- the next order for an owner ---- */
-
 struct order {
     uint8_t op; /* 0: no order */
     struct psd_group_member *member;
@@ -87,8 +85,6 @@ static bool is_for_round(struct order what)
 {
     return !what.end && (what.op == PS_OP_PREPARE || what.op == PS_OP_BUILD || what.op == PS_OP_COMMIT);
 }
-
-/* ---- the answer of an owner ---- */
 
 static void broken(struct psd_task *t, struct psd_group *g, const struct psd_peer *p, const char *why)
 {
@@ -194,8 +190,6 @@ static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_
     psd_group_missing(g, m, &err);
     t->rounds_moved = true;
 }
-
-/* ---- orders as frames ---- */
 
 /* Set *out [*out_count] to the names of the group's variables at peer i; the caller frees *out. *out_step: the variable of the
  * global step if it lies at peer i; otherwise NULL. False: no memory. */
@@ -358,8 +352,6 @@ void psd_group_tell(struct psd_task *t, struct psd_group *g)
         send_order(t, g, i, what);
     }
 }
-
-/* ---- answers and lists ---- */
 
 static bool take_sum(struct psd_group *g, uint32_t i, const ps_v1_PrepareAnswer *m)
 {

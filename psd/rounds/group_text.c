@@ -75,8 +75,6 @@ const char *psd_sync_options_text(const struct psd_sync_options *o, char *buf, s
     return buf;
 }
 
-/* ---- who is waited for ---- */
-
 static struct psd_group_member *member_at(struct psi_list *it)
 {
     return PSI_CONTAINER_OF(it, struct psd_group_member, link);
@@ -240,8 +238,6 @@ void psd_group_expire(struct psd_task *t, struct psd_wait *w)
     PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY, "round %llu of container '%s' waits for %s",
                            (unsigned long long)g->round, g->container, missing)); /* the caller answers with it */
 }
-
-/* ---- ROUNDS ---- */
 
 enum { PHASE_IN_DOUBT = 5 };
 

@@ -28,8 +28,6 @@ static struct psd_group *group_at(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct psd_group, link);
 }
 
-/* ---- do waiting requests end? ---- */
-
 /* Fail with OUT_OF_RANGE: all other workers have finished the training. In a new training this worker would wait for them. */
 static ps_status fail_over(const char *container, struct psi_err *err)
 {
@@ -221,8 +219,6 @@ static void end_waits(struct psd_task *t, struct psd_group *g)
     }
 }
 
-/* ---- the end of an event ---- */
-
 uint64_t psd_group_process(const struct psd_record *r)
 {
     return psi_fnv1a64(PSI_FNV1A64_START ^ r->pid, r->host, strlen(r->host)) | 1;
@@ -357,8 +353,6 @@ void psd_groups_check_invariants(const struct psd_task *t)
         psd_group_check_invariants(group_at(it));
     }
 }
-
-/* ---- the requests ---- */
 
 /* Called when a JOIN was answered or given up (psd_wait_kind.drop): a member that has not entered is given up. */
 static void drop_join(struct psd_task *t, struct psd_wait *w)

@@ -184,8 +184,7 @@ void psd_group_without(struct psd_group *g, uint32_t gone);
 void psd_group_leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
 /** True if the loss of m would end the training: m alone is at work, a member has finished, and others may finish without m. */
 bool psd_group_is_last(const struct psd_group *g, const struct psd_group_member *m);
-/** Note whether m's session holds a lease (alive). If it does not, and m has no time left (grace_ms), m counts as lost, and
- * options.on_loss decides what follows. */
+/** Note whether m's session holds a lease (alive). If not, and its time grace_ms is over, m is lost: see options.on_loss. */
 void psd_group_seen(struct psd_group *g, struct psd_group_member *m, bool alive, uint64_t now_ms);
 /** Let the group fail for this reason: at once or, if a round is decided, after the round's commit. Later reasons are ignored. */
 void psd_group_fail(struct psd_group *g, const struct psi_err *err);

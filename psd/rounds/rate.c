@@ -132,8 +132,6 @@ static ps_status set_one(struct psd_task *t, const struct psd_conn *c, const str
                     nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
 }
 
-/* ---- all variables of a container ---- */
-
 struct psd_rate_set {
     struct psi_list link;  /* task->rate_sets */
     struct psd_conn *conn; /* NULL: the client's connection has ended, so nobody is answered */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Synchronous rounds at an owner, a ps task with variables of the group: does what the directory orders (rounds.h). The directory
- * decides which round closes with which members. psd/rpc/push.c takes contributions. psd/store/rounds.c remembers the groups and
- * computes the values.
+/* Synchronous rounds at an owner, a ps task with variables of the group (rounds.h). The directory decides which round closes with
+ * which members. psd/rpc/push.c takes contributions. psd/store/rounds.c remembers the groups and computes the values.
  *
  * Happy path: TASK_ROUNDS sets the group, TASK_JOIN adds members. PREPARE computes one slice of the new values at once and the
  * others between turns of the loop (psd_rounds_work()), and is answered when all new values are computed (READY). COMMIT puts the
@@ -121,8 +120,6 @@ void psd_rounds_conn_lost(struct psd_task *t, const struct psd_conn *c)
         }
     }
 }
-
-/* ---- set and end ---- */
 
 static void end_group(struct psd_task *t, const struct psd_container *in, const char *why)
 {
@@ -262,8 +259,6 @@ ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *
     return st;
 }
 
-/* ---- members ---- */
-
 /* Apply the change c, which removes `member` (0: no member). If this discards the new values of the round under way, the
  * directory's order that waits for them is answered: `member` is missing. */
 static void withdraw(struct psd_task *t, struct psd_rounds *g, const struct psd_change *c, uint64_t member)
@@ -326,8 +321,6 @@ void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t g
                            .member = {.container = g->container, .id = member, .awaited = awaited, .over = over}};
     withdraw(t, g, &c, member);
 }
-
-/* ---- close a round ---- */
 
 static void flip(struct psd_task *t, struct psd_rounds *g)
 {
@@ -489,8 +482,6 @@ void psd_rounds_work(struct psd_task *t)
     go_on(t, g);
     look(t, g);
 }
-
-/* ---- handlers of what the directory sends ---- */
 
 struct body {
     const uint8_t *p;

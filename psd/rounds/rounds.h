@@ -58,11 +58,10 @@ ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64
  * the member is not here. awaited, over: set psd_rounds.awaited and psd_rounds.over. */
 void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member, uint32_t awaited,
                            bool over);
-/** Begin to compute the round's new values. psd_rounds_here()->build then says how far this is: GOES (slices are left), READY, or
- * MISSING (a contribution is missing). With a limit on the joint norm, only sums are computed: SUMS (slices are left), SUMMED or
- * MISSING. Without members in spec, all that was computed is discarded: NONE. PS_OK also if the round is committed already.
- * Errors: INVALID_ARGUMENT: not in rounds, or too many members; ABORTED (LOST): the group is not here, or has not committed the
- * previous round. */
+/** Begin to compute the round's new values. psd_rounds_here()->build then says how far this is: GOES (slices are left), READY,
+ * MISSING (a contribution). With a limit on the joint norm, only sums are computed: SUMS (slices are left), SUMMED or MISSING. No
+ * members in spec: all is discarded (NONE). PS_OK also if the round is committed. Errors: INVALID_ARGUMENT: not in rounds,
+ * or too many members; ABORTED (LOST): no group here, or it has not committed the previous round. */
 ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
 /** After the sums: compute the new values with spec->factor, in a group with a limit on the joint norm. Then `build` is GOES,
  * READY or MISSING. ABORTED (LOST): as in psd_rounds_prepare_here(); INVALID_ARGUMENT: no such limit, or factor not in (0, 1]. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of this task's variables for its calls: a call reads a variable of its own task by a copy, without a connection
- * (psd_call_functions.read in common/ps_calls.h).
+/* A call reads a variable of its own task by a copy, without a connection (psd_call_functions.read in common/ps_calls.h).
  *
  * Happy path: psd_task_copy() begins a copy. psd_copies_work() copies about psd_task_config.copy_slice_bytes in each turn of the
  * event loop; the copies take turns. psd_copy.done() is called at the end. If the caller has the present version already, and no
@@ -9,8 +8,7 @@
  * A copy is exact if the version did not change from its first to its last byte, and no push was in progress then. A copy of an
  * atomic variable must be exact: after a change it begins anew, and after ATTEMPTS_MAX changes it is made in one turn.
  *
- * Failure: the errors of a pull (no such variable, no value yet, other dtype); LOST: the variable was dropped; CANCELLED: the
- * call is cancelled or has ended. */
+ * Failure: the errors of a pull; LOST: the variable was dropped; CANCELLED: the call is cancelled or has ended. */
 #include "rpc.h"
 
 #include "psd/store/overlay.h"

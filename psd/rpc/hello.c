@@ -3,9 +3,8 @@
  * session; a number is the sequence number of one of its mutations (pushes and other changes).
  *
  * Happy path: HELLO names the session. Its record is found or made, and its older connection is closed. Unfinished mutations that
- * the client will not continue are ended. The reply tells the outcome of each number whose reply the client has not got.
- * docs/PROTOCOL.md §2 is the contract; tests/models/session_model.py checks it. Failure: a refused HELLO is answered, then the
- * connection is closed. */
+ * the client will not continue are ended. The reply has the outcome of each number whose reply the client lacks. docs/PROTOCOL.md
+ * §2 is the contract; tests/models/session_model.py checks it. Failure: the HELLO is refused, the connection closed. */
 #include "rpc.h"
 
 #include "psd/base/events.h"

@@ -16,8 +16,7 @@ ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variabl
                               uint64_t highest, struct psi_err *err) PSI_MUST;
 /** Bytes of a row of v with its index in a frame whose values have dtype `wire`. v has rows. */
 uint32_t psd_push_rows_unit(const struct psd_variable *v, ps_dtype wire);
-/** Set *out to the payload bytes of the frame with header h, where `left` rows of `unit` bytes are still to come. False: the
- * frame's length is impossible. */
+/** Set *out to the payload bytes of the frame; `left` rows of `unit` bytes are still to come. False: an impossible length. */
 bool psd_push_rows_payload(const struct ps_frame_header *h, uint64_t left, uint32_t unit, uint64_t *out);
 uint64_t psd_push_rows_count(const struct psd_progress *p, uint64_t bytes);
 /** Check a segment's row indices and padding. last: no segment follows. OUT_OF_RANGE, INVALID_ARGUMENT. */

@@ -45,8 +45,7 @@ struct psd_init {
     uint64_t seed, chief_number;
     bool force;
 };
-/** Check the INIT in r, and read it into *out. On an error out->chief_number is the sender's number as chief, if that number is
- * valid, otherwise 0. */
+/** Check the INIT in r, and read it into *out. After an error out->chief_number is the sender's number as chief; 0: invalid. */
 ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, struct psd_init *out,
                          struct psi_err *err) PSI_MUST;
 /** True if m's initializer is to run; false: the variable keeps its value. m has passed psd_init_check(). */

@@ -17,8 +17,6 @@ enum {
     WAITS_LISTED_MAX = 4096 /* most waits in one list, because a longer one would delay all other connections */
 };
 
-/* ---- SESSIONS ---- */
-
 static int by_job(const void *a, const void *b)
 {
     const struct psd_record *x = *(const struct psd_record *const *)a;

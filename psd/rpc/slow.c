@@ -112,8 +112,7 @@ uint64_t psd_slow_bytes(const struct psd_conn *c)
     return s->making.replaces ? psd_variable_promised_bytes(s->variable) : s->variable->bytes;
 }
 
-/* Allocate the new value and slots: in the memory reserved for the variable's first value or, if it has a value, elsewhere.
- * False: no memory. */
+/* Allocate the new value and slots; a first value in the memory reserved for it. False: no memory. */
 static bool begin(struct psd_task *t, struct psd_slow *s)
 {
     const struct psd_variable *v = s->variable;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The container that a session owns: HELLO names it, and brings its key. When no session owns such a container any more, the
- * directory resets it (psd/directory/own.c). Failure: without memory the session counts as having no container, and what it
- * creates there is refused.
+/* The container that a session owns: HELLO names it and brings its key. When no session owns it any more, the directory
+ * resets it (psd/directory/own.c). Failure: without memory the session has no container, and what it creates there is refused.
  *
  * A task also notes which sessions have shown the key of a container, by an OPEN of something in it. Anybody can guess a handle,
  * so only these sessions may use handles in the container. */

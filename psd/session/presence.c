@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tasks of the cluster are up, for requests that wait for tasks. A task is up when the directory has its list of names
- * (psd_peer.listed). A task of another job than the directory's is also up while a session with its job and task holds a
- * lease. */
+/* Which tasks of the cluster are up, for requests that wait for them. A task is up when the directory has its list of names
+ * (psd_peer.listed). A task of another job than the directory's is also up while a session of its job and task holds a lease. */
 
 #include "wait.h"
 

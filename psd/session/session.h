@@ -18,8 +18,7 @@ bool psd_chief_any(const struct psd_task *t);
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
 /** Call when the clock moves to now_ms: sessions that lost their connection since the last tick count as silent since now_ms. */
 void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
-/** Answer the BEAT `id` of c's session; the directory also renews the lease. id 0: there was no BEAT, the frame only shows that
- * this task is alive. */
+/** Answer the BEAT `id` of c's session; the directory also renews the lease. id 0: no BEAT, only a sign that this task lives. */
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 /** The bytes of the memory budget that unfinished pushes and calls of the session use. */
 uint64_t psd_session_staged_bytes(const struct psd_record *r);
@@ -40,8 +39,7 @@ ps_status psd_own_handle_denied(const struct psd_variable *v, struct psi_err *er
 
 /* ---- claim.c: only one process at a time trains as a given worker task ---- */
 /** Directory: check that the session of this HELLO may train as the task that it names, with this default container. UNAVAILABLE
- * (CONFLICT): another process trains as this task, and is connected. FAILED_PRECONDITION (CONFLICT): it has also proved that it
- * lives since this session first asked. */
+ * (CONFLICT): another process is connected as this task. FAILED_PRECONDITION (CONFLICT): it has also proved that it lives. */
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err) PSI_MUST;
 /** Directory: enter the session in the table by job, task and default container of its HELLO (claim.c). */
 void psd_claim_note(struct psd_task *t, struct psd_record *record);
@@ -85,8 +83,7 @@ void psd_outcome_abort_pushes(struct psd_task *t, const struct psd_variable *v);
 /** Fail with FAILED_PRECONDITION: v is trained in synchronous rounds, and only their workers change it. */
 ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
-/** Check that v may change outside of synchronous rounds. FAILED_PRECONDITION: v's rounds have a worker; UNAVAILABLE: a round
- * closes. */
+/** Check that v may change outside of rounds. FAILED_PRECONDITION: v's rounds have a worker; UNAVAILABLE: a round closes. */
 ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
 /* ---- job.c: the end of a job ---- */
@@ -121,8 +118,7 @@ void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uin
 bool psd_room_session(struct psd_task *t);
 
 /* ---- follow.c: the numbers of chiefs (sessions that may initialise a container) ---- */
-/** Check the number with which the sender of a request is the container's chief (0: it is no chief). ABORTED: this task knows a
- * higher number, of a newer chief. */
+/** Check the number of a request's sender as the container's chief (0: no chief). ABORTED: this task knows a newer chief's. */
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err) PSI_MUST;
 /** Note the number of a chief that psd_chief_check() accepted, and its name `text`. number 0: do nothing. RESOURCE_EXHAUSTED. */
 ps_status psd_chief_follow(struct psd_task *t, const char *container, uint64_t number, const char *text,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The global step of each container, and how far it is from the step in the last checkpoint (setting `checkpoint_steps`).
- * Sessions report their steps to the directory in BEATs. Only the directory's loop thread calls this. Steps are stored + 1, as in
- * a BEAT; 0: not known. */
+ * Sessions report their steps in BEATs. The directory's loop thread only. Steps are stored + 1, as in BEATs; 0: not known. */
 #ifndef PSD_SESSION_STEPS_H
 #define PSD_SESSION_STEPS_H
 

@@ -4,9 +4,8 @@
  * number, and gets the answer of the kept request.
  *
  * A request may wait for several things (needs). Each such thing has a list `waiters` of struct psd_need, one for each request
- * that waits for it. Code that changes the thing calls psd_wait_look() or psd_wait_over() on its list; other requests are not
- * visited. A request is done when all its needs are met, when one of them is lost, or when its deadline has come (one heap has
- * all deadlines).
+ * that waits for it. Code that changes it calls psd_wait_look() or psd_wait_over() on its list; other requests are not visited.
+ * A request is done when all its needs are met, when one of them is lost, or at its deadline (one heap has all deadlines).
  *
  * Each kind of waiting request is one struct psd_wait_kind: for variables and tasks of the cluster (rpc/wait_for.c), answers of
  * owners (directory/create.c), a reset (directory/reset.c), a barrier (rpc/barrier.c), a call (rpc/call.c), a queue
@@ -21,8 +20,7 @@
 /* One thing that a waiting request waits for. */
 struct psd_need {
     struct psi_list at; /* link in the list `of`, from psd_wait_hang() until psd_wait_over() */
-    /* the awaited object's list: `waiters` of a psd_variable, psd_presence, psd_ask, psd_reset or psd_work; or enqueuers or
-     * dequeuers of a psd_queue */
+    /* list of the awaited psd_variable, psd_presence, psd_ask, psd_reset or psd_work (`waiters`), or of a psd_queue */
     struct psi_list *of;
     struct psd_wait *wait; /* set by psd_wait_hang() */
     uint64_t creation;     /* WAIT: creation number of the awaited variable; not used after psd_wait_hang() */

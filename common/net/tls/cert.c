@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates: whom a certificate names, and whether its owner may connect. Happy path: OpenSSL checks chain, dates and purpose;
- * then the certificate's one psd: URI becomes the peer's identity, and a client compares it with the task that it dialled.
- * Failure modes: a certificate without a psd: URI, with several, or with a malformed one is refused, because it could pose as any
- * task. A certificate may expire while its connection is open: therefore psi_tls_cert_allowed() is called again after a reload
- * and from time to time. */
+/* Whom a certificate names, and whether its owner may connect. Happy path: OpenSSL checks chain, dates and purpose; then the
+ * certificate's one psd: URI becomes the peer's identity, and a client compares it with the task that it dialled. Failure modes:
+ * a certificate without a psd: URI, with several, or with a malformed one is refused, because it could pose as any task. A
+ * certificate may expire while its connection is open, so psi_tls_cert_allowed() is called again after a reload and regularly. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS

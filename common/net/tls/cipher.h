@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ciphers of TLS records, AES-128-GCM and ChaCha20-Poly1305, as tables of functions. One table uses OpenSSL for both ciphers.
- * The other does AES by Intel's multi-buffer library (libIPSec_MB.so.1), which uses a CPU's VAES instructions; OpenSSL 3.0 does
- * not. Intel's library is optional, at the build and when a program runs; both libraries write equal bytes. For
- * common/net/tls/record.c and suite.c only. */
+/* The ciphers of TLS records, AES-128-GCM and ChaCha20-Poly1305, as tables of functions. One table uses OpenSSL. The other does
+ * AES by Intel's multi-buffer library (libIPSec_MB.so.1), which uses VAES instructions; OpenSSL 3.0 does not. Intel's library is
+ * optional, at the build and at run time; both libraries write equal bytes. For common/net/tls/record.c and suite.c only. */
 #ifndef PSI_TLS_CIPHER_H
 #define PSI_TLS_CIPHER_H
 

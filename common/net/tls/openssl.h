@@ -146,8 +146,7 @@ struct psi_openssl {
 extern struct psi_openssl psi_openssl;
 #endif
 
-/** Open the libraries and find every function, at the first call; later calls repeat its result. The libraries stay loaded until
- * the process ends.
+/** Open the libraries and find every function, at the first call; later calls repeat its result. The libraries stay loaded.
  *
  * Thread  any.
  * Errors  PS_UNIMPLEMENTED: this build or this machine has no OpenSSL 3; says which package brings it */

@@ -86,8 +86,7 @@ int psi_tls_cert_verify(X509_STORE_CTX *store, void *unused);
 bool psi_tls_cert_allowed(const struct psi_tls *now, const struct psi_tls_peer *peer, char *why, size_t n);
 bool psi_tls_is_refused(const struct psi_tls *tls, const char *line);
 
-/** Callbacks of OpenSSL: a client's for SSL_CTX_set_psk_use_session_callback(), a server's for
- * SSL_CTX_set_psk_find_session_callback(). */
+/** Callbacks for SSL_CTX_set_psk_use_session_callback() (client) and SSL_CTX_set_psk_find_session_callback() (server). */
 int psi_tls_key_use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t *id_bytes, SSL_SESSION **session);
 int psi_tls_key_find(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSION **session);
 /** True if the key of a peer that connected under `before` would be accepted under `now`. false: why [n] says why not. */

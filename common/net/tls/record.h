@@ -28,8 +28,7 @@ struct psi_tls_way {
     uint64_t records; /* how many records were made or read with the present key */
 };
 
-/** Begin a direction (*way is all 0) with the traffic secret of the handshake; false: no memory. Call psi_tls_way_end()
- * afterwards in any case. */
+/** Begin a direction (*way is all 0) with a handshake's traffic secret; false: no memory. Call psi_tls_way_end() in any case. */
 bool psi_tls_way_begin(struct psi_tls_way *way, uint16_t suite, const uint8_t secret[PSI_TLS_SECRET_BYTES], bool seals);
 void psi_tls_way_end(struct psi_tls_way *way);
 /** Go on with the next key, after a key update. false: no memory, and the direction is unusable. */

@@ -12,8 +12,7 @@
 /* The property query of psd's contexts: OpenSSL takes an algorithm from psd's provider if it is there, else from its own. */
 #define PSI_TLS_PROPERTIES "?provider=psd"
 
-/** Load psd's provider into psd's library context, and OpenSSL's own provider beside it. Call it once psi_openssl has its
- * functions. false: OpenSSL failed. */
+/** Load psd's provider and OpenSSL's into psd's library context. Call it once psi_openssl is filled. false: OpenSSL failed. */
 bool psi_tls_schedule_load(void);
 /** From now on copy the traffic secrets that handshakes on this thread derive: the client's to secrets[0], the server's to
  * secrets[1]; bit 0 or 1 of *known is set with it. known NULL: stop copying. */
