@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the files of the executor of operations share (worker/ps_ops.h is the public header).
+/* What the files of the executor of operations share (worker/ps_ops.h is the public header).
  *
  *   ps_ops             the executor of one server: its call table, its memory, its access to variables
  *   psi_exec_run       one call: a decoded run, its values and its stage
@@ -17,8 +16,7 @@
  *
  * A stage without anything to wait for is followed by the next stage in the same run(). Threads: run() is on a compute thread,
  * transfers end on any thread, cancel() is on the task's thread. The thread that brings psi_exec_run.pending to 0 continues the
- * run; no other thread touches the run from then on.
- */
+ * run; no other thread touches the run from then on. */
 #ifndef PSI_EXEC_H
 #define PSI_EXEC_H
 
@@ -164,8 +162,7 @@ struct ps_ops {
 /** Reserve bytes of the executor's memory. RESOURCE_EXHAUSTED: the error has the bytes wanted and the bytes left. Any thread. */
 PSI_MUST ps_status psi_exec_reserve(ps_ops *ops, uint64_t bytes, struct psi_err *err);
 void psi_exec_release(ps_ops *ops, uint64_t bytes);
-/** Memory of `bytes` > 0 bytes, 64-byte aligned, not zeroed; NULL: none left. psi_exec_memory_free() needs `bytes`. Any thread.
- */
+/** Memory of `bytes` (> 0), 64-byte aligned, not zeroed; NULL: none left. psi_exec_memory_free() needs `bytes`. Any thread. */
 void *psi_exec_memory_new(ps_ops *ops, uint64_t bytes);
 /** Free memory of psi_exec_memory_new(); large memory is kept as a spare instead (memory.c). NULL: fine. Any thread. */
 void psi_exec_memory_free(ps_ops *ops, void *memory, uint64_t bytes);
@@ -198,8 +195,7 @@ size_t psi_exec_read_bytes(const struct psi_type *type);
 void psi_exec_run_free(struct psi_exec_run *r);
 
 /* ---- compute.c ---- */
-/** Give value n, whose type must be known, its memory: its draft (server memory) if there is one, else `bytes` bytes that the run
- * owns, 64-byte aligned. */
+/** Give value n (of known type) memory: its draft (server memory), or else `bytes` bytes, 64-byte aligned, owned by the run. */
 PSI_MUST ps_status psi_exec_value_new(struct psi_exec_run *r, uint32_t n, size_t bytes, struct psi_err *err);
 /** Run all rows. Call it when all inputs have arrived. */
 PSI_MUST ps_status psi_exec_compute(struct psi_exec_run *r, struct psi_err *err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The devices of an executor's task. Happy path: the first row (operation) that names a listed device makes its plugin open it.
- * CPU:0 needs no opening here. Failure modes: the task does not list the device, or the plugin cannot open it: the run ends with
- * an error that names the row. */
+/* The devices of an executor's task. The first row (operation) that names a listed device makes its plugin open it; CPU:0 needs
+ * none. Failure modes: the task does not list the device, or the plugin cannot open it: the run's error names the row. */
 #include "exec.h"
 
 #include "worker/nn/kernels/device.h"

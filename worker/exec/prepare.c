@@ -158,8 +158,7 @@ static void walk_row(struct psi_exec_run *r, uint32_t i, uint64_t *live_bytes)
     }
 }
 
-/* Set r->peak_bytes, the most bytes that all live values together need at any time, and reserve so many bytes. The sum fits into
- * 64 bits, even for 65,535 values of PS_VARIABLE_BYTES_MAX bytes. */
+/* Set and reserve r->peak_bytes, the most that live values need at once; 64 bits hold 65,535 times PS_VARIABLE_BYTES_MAX. */
 static ps_status reserve(struct psi_exec_run *r, struct psi_err *err)
 {
     uint64_t live_bytes = 0;

@@ -169,8 +169,7 @@ static void finish(struct psi_exec_run *r)
     PSI_IGNORE(functions->finish(call, st, out_bytes, err.text)); /* no other thread can have finished the call */
 }
 
-/* Subtract 1 from r->pending, as something that the run waited for has ended. True if nothing is pending any more: the caller,
- * and no other thread, continues the run. */
+/* Something that the run waited for has ended. True: nothing is pending any more, so this thread alone continues the run. */
 static bool was_last(struct psi_exec_run *r)
 {
     return atomic_fetch_sub_explicit(&r->pending, 1, memory_order_acq_rel) == 1;

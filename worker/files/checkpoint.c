@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_checkpoint_verify(), ps_checkpoint_containers() and ps_checkpoint_export(): they read a checkpoint's files from the tasks
+/* ps_checkpoint_verify(), ps_checkpoint_containers() and ps_checkpoint_export(): they read a checkpoint's files from the tasks
  * that have them (common/saved.h).
  *
  * Happy path: the manifest of one task lists the files, which are read in ranges, several at the same time. An export reads the
  * state files, which list the variables, makes the list of tensors, and writes the headers. It reads each file of values once,
  * and writes each piece to its place in the exported files. Then these files appear, the index last. Failure modes: a bad file,
- * a task that does not answer, a full disk: incomplete files do not appear.
- */
+ * a task that does not answer, a full disk: incomplete files do not appear. */
 #include "choice.h"
 #include "files.h"
 
@@ -52,8 +50,7 @@ static ps_status entry_of(const ps_session *s, const struct psi_saved_file *file
     return psi_fail(err, PS_UNAVAILABLE, "the cluster has no /job:%s/task:%u", file->job, file->task);
 }
 
-/* Read a range of the file from its task into dst, in RANGES requests at the same time. *out_bytes: bytes read; fewer than
- * `bytes` at the end of the file. */
+/* Read a range of the file from its task into dst, RANGES requests at once. *out_bytes: bytes read; fewer at the file's end. */
 static ps_status read_range(void *ctx, const struct psi_saved_file *file, uint64_t offset, void *dst, size_t bytes,
                             size_t *out_bytes, struct psi_err *err)
 {
@@ -541,8 +538,7 @@ static uint64_t tensor_bytes(const struct psi_tensor *t)
     return (uint64_t)ps_shape_elements(&t->shape) * t->type->bytes;
 }
 
-/* Distribute the tensors over files of at most options.shard_bytes each. A variable and its slots stay in one file, so a file
- * with only one variable may be larger. */
+/* Distribute the tensors over files of options.shard_bytes at most. Slots stay with their variable, whose file may be larger. */
 static ps_status deal_shards(struct exporter *e, struct psi_err *err)
 {
     uint64_t most = e->r.options.shard_bytes;

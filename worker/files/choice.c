@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which variables an export or import selects, and under which names.
+/* Which variables an export or import selects, and under which names.
  *
  * Happy path: psi_choice_init() checks the lists. Each name is compared with all patterns, then with all prefixes, of which the
  * longest that fits is replaced. psi_choice_check() checks that each pattern and prefix has fitted a name. Failure modes: a
- * pattern or prefix that fits no name, and is probably misspelt; a result that cannot be a name.
- */
+ * pattern or prefix that fits no name, and is probably misspelt; a result that cannot be a name. */
 #include "choice.h"
 
 #include "common/mem.h"

@@ -15,8 +15,7 @@ struct psi_choice {
     uint64_t only_seen, prefixes_seen; /* bit i: entry i has matched a name; psi_choice_check() wants all bits set */
 };
 
-/** Check the lists, each ended by NULL, and borrow them. INVALID_ARGUMENT: too many entries; empty pattern; prefix without = or
- * with an OLD that occurs twice. */
+/** Check and borrow the lists, ended by NULL. INVALID_ARGUMENT: too many entries, empty pattern, prefix without = or OLD twice */
 ps_status psi_choice_init(struct psi_choice *c, const char *const *only, const char *const *prefixes,
                           struct psi_err *err) PSI_MUST;
 /** True if c selects the variable: `only` is NULL or has a fitting pattern. Notes fitting patterns in only_seen. */
@@ -25,8 +24,7 @@ bool psi_choice_takes(struct psi_choice *c, const char *name);
  * variable's. INVALID_ARGUMENT: the result cannot be a name. */
 ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_NAME_BYTES_MAX + 1],
                             struct psi_err *err) PSI_MUST;
-/**
- * For an export: make the name that variable `name` has in the file, and check that no other variable gets it too.
+/** For an export: make the name that variable `name` has in the file, and check that no other variable gets it too.
  *
  * out_as  the name, psi_free(); NULL if there are no prefixes: the name is unchanged.
  * Errors  those of psi_choice_rename() and psi_choice_once(); RESOURCE_EXHAUSTED */
@@ -36,8 +34,7 @@ ps_status psi_choice_export(struct psi_choice *c, struct psi_map *names, const c
  * the error. INVALID_ARGUMENT: another name becomes `as` too; RESOURCE_EXHAUSTED. */
 ps_status psi_choice_once(struct psi_map *names, const char *what, const char *from, const char *as,
                           struct psi_err *err) PSI_MUST;
-/** Call after all names: NOT_FOUND if some entry has matched no name, and is probably misspelt; the error names the first such
- * entry. where: what was searched, for the error: "the file". */
+/** Call after all names. NOT_FOUND names the first entry that has matched no name. where: what was searched, as "the file". */
 ps_status psi_choice_check(const struct psi_choice *c, const char *where, struct psi_err *err) PSI_MUST;
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Partitioned variables: ps tasks have the parts, but a file has the variable as one tensor under its own name, with elements
+/* Partitioned variables: ps tasks have the parts, but a file has the variable as one tensor under its own name, with elements
  * parts in the order of the whole variable.
  *
  * Happy path: psi_files_join() makes one entry of the parts that the tasks have listed; an import of a variable that no task has
  * makes its parts by psi_files_cut(). psi_files_run() says where a part's bytes are in the tensor. Failure mode: a part that no
- * task has: DATA_LOSS names it.
- */
+ * task has: DATA_LOSS names it. */
 #include "files.h"
 
 #include "common/mem.h"

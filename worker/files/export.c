@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_export(): the present values into one safetensors file.
+/* ps_export(): the present values into one safetensors file.
  *
  * Happy path: ps_export() makes a new file in the directory of path; lists the variables, and their names in the file (choice.c);
  * opens them; reads strings whole, because the header needs their size; writes the header; copies the values in pieces of 256
@@ -11,8 +10,7 @@
  * In synchronous rounds all values are from one round: the directory (first ps task) is asked before and after. If a round has
  * ended in between, all values are read again and overwritten in the file, until psi_files_timeout_ms() of their bytes is over. A
  * round begins only when the round before has ended on all tasks, so an equal answer before and after means that nothing has
- * changed. Failure modes: after any error no file is left.
- */
+ * changed. Failure modes: after any error no file is left. */
 #include "choice.h"
 #include "files.h"
 

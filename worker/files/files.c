@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Listing and opening a container's variables for export and import. Names are full: no variable scope is put in front.
+/* Listing and opening a container's variables for export and import. Names are full: no variable scope is put in front.
  *
  * Happy path: psi_files_list() sends VARS to all tasks at the same time. psi_files_open() looks up or creates the variables that
  * the session does not have, in batches. Failure modes: a task does not answer: UNAVAILABLE names it; a variable was deleted
- * meanwhile: the error of the look-up.
- */
+ * meanwhile: the error of the look-up. */
 #include "files.h"
 
 #include "common/abi.h"

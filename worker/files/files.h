@@ -75,8 +75,7 @@ void psi_files_vars_free(struct psi_file_var *vars, size_t count);
 /* ---- cut.c: partitioned variables, whose rows lie at several ps tasks ---- */
 /** Which part of a variable info describes; count 0: info describes a whole variable. */
 struct psi_part psi_files_part(const ps_variable_info *info);
-/** Replace all parts of a variable in the list by one entry with `parts`. DATA_LOSS: a part is missing. Also after an error free
- * vars with psi_files_vars_free(). */
+/** Replace a variable's parts in the list by one entry with `parts`. DATA_LOSS: a part is missing. Free vars in that case too. */
 ps_status psi_files_join(struct psi_file_var *vars, size_t *count, struct psi_err *err) PSI_MUST;
 /** Set v->cut and v->parts of a variable that is to be created, as v->spec says. INVALID_ARGUMENT: its shape cannot be cut so. */
 ps_status psi_files_cut(struct psi_file_var *v, struct psi_err *err) PSI_MUST;
@@ -113,13 +112,11 @@ struct psi_file_target {
     uint64_t written_to; /* up to this offset the kernel was asked to begin writing to disk */
     bool held;           /* psi_files_hold_signal() has blocked SIGXFSZ in the thread that opened this */
 };
-/** Begin a new file in the directory of path. An older file at path stays until the commit. Call psi_file_target_close() in any
- * case, even after an error. */
+/** Begin a new file in path's directory. A file at path stays until the commit. Always end with psi_file_target_close(). */
 ps_status psi_file_target_open(struct psi_file_target *t, const char *path, struct psi_err *err) PSI_MUST;
 ps_status psi_file_target_write(struct psi_file_target *t, const void *p, size_t bytes, uint64_t offset,
                                 struct psi_err *err) PSI_MUST;
-/** Block SIGXFSZ, so that a write beyond RLIMIT_FSIZE fails with EFBIG and does not end the process. Pass the result to
- * psi_files_release_signal(). */
+/** Block SIGXFSZ: a write beyond RLIMIT_FSIZE then fails with EFBIG. Pass the result to psi_files_release_signal(). */
 bool psi_files_hold_signal(void);
 void psi_files_release_signal(bool held);
 /** Make the file durable (fsync) and give it its name, in place of an older file there. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_import(): values of a safetensors file into the variables of a container, and slots if asked for.
+/* ps_import(): values of a safetensors file into the variables of a container, and slots if asked for.
  *
  * Happy path: all selected tensors are checked, of others only the names (source.c, choice.c). run() lists the container's
  * variables and tells slots from variables in the file. A variable that exists must have the file's dtype and shape. run() opens

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What an exported file says about its variables besides their values, so that an empty cluster can get them again: JSON in one
+/* What an exported file says about its variables besides their values, so that an empty cluster can get them again: JSON in one
  * text of __metadata__,
  *   {"NAME":{"optimizer":{"kind":"adagrad","learning_rate":0.1,"initial_accumulator":0.1},"atomic":true,"version":7},...}
  * Further keys: "schedule":"cosine_decay:decay_steps=1000,alpha=0" in "optimizer" if it has one; "slots":["w/Adagrad"] if the
  * file has tensors of the variable's slots; "shape":[2,3] for strings, whose tensors do not have it;
  * "parts":{"count":4,"axis":0,"layout":"div"} for a variable in parts. "atomic" is there only if true. Unknown keys are ignored,
  * for later versions, but in "optimizer" they are refused.
- * Failure mode: a text of another form is refused, and the variable is named.
- */
+ * Failure mode: a text of another form is refused, and the variable is named. */
 #include "files.h"
 
 #include "common/json.h"

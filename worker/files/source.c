@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The file of an import, or the files of an index, one of which is open at a time.
+/* The file of an import, or the files of an index, one of which is open at a time.
  *
  * Happy path: psi_file_source_open() reads the index; opens each file with a selected tensor (psi_file_wants) and reads its
  * header (common/safetensors.c); checks that every selected tensor can be a variable, where NAME:offsets and NAME:bytes together
  * are a string variable; and checks the values of bools and strings. Failure modes: no such file; no regular file; a file that
  * changes while it is read; a selected tensor that cannot be a variable. All tensors are checked before the import is refused,
- * so that the error can name several.
- */
+ * so that the error can name several. */
 #include "source.h"
 
 #include "files.h"
@@ -372,8 +370,7 @@ static ps_status check_values(struct psi_file_source *s, const struct psi_file_p
     return st;
 }
 
-/* Add *item, which the caller has placed behind the last one of s->items, to the list and to s->names. INVALID_ARGUMENT: another
- * file has a tensor of this name too. */
+/* Add *item, which is behind the last of s->items, to the list and s->names. INVALID_ARGUMENT: another file has its name too. */
 static ps_status add_item(struct psi_file_source *s, const struct psi_file_item *item, struct psi_err *err)
 {
     void *other = NULL;

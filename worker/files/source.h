@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ps_import() reads: one safetensors file, or the files that an index names. Opening checks all selected tensors (struct
- * psi_file_wants); values are read later, one variable at a time. */
+/* What ps_import() reads: a safetensors file, or an index's files. Opening checks all selected tensors; values are read later. */
 #ifndef PSI_WORKER_FILE_SOURCE_H
 #define PSI_WORKER_FILE_SOURCE_H
 
@@ -57,8 +56,7 @@ struct psi_file_source {
     struct psi_file_refused refused;
 };
 
-/**
- * Open a file and check its selected tensors as far as no cluster is needed: format, names, dtypes and shapes that variables can
+/** Open a file and check its selected tensors as far as no cluster is needed: format, names, dtypes and shapes that variables can
  * have, and the values of bools and strings, because not every byte is valid in them. A path that ends with ".index.json" is an
  * index, as ps_checkpoint_export() writes it: its weight_map names the files, which are in its directory; no two of them have the
  * same tensor.
@@ -66,8 +64,7 @@ struct psi_file_source {
  * wants   NULL: all tensors are selected.
  * source  psi_file_source_close() it, also after an error.
  * Errors  INVALID_ARGUMENT names the tensors that cannot be variables, with the reason for the first, and how to leave them out;
- *         NOT_FOUND, PERMISSION_DENIED and other errors of reading; RESOURCE_EXHAUSTED
- */
+ *         NOT_FOUND, PERMISSION_DENIED and other errors of reading; RESOURCE_EXHAUSTED */
 ps_status psi_file_source_open(struct psi_file_source *source, const char *path, const struct psi_file_wants *wants,
                                struct psi_err *err) PSI_MUST;
 /** True if the file has this variable, and the import does not select it. bytes: length of name. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A trace as a file in Chrome's trace event format (Google, "Trace Event Format", JSON object form), for Perfetto and
+/* A trace as a file in Chrome's trace event format (Google, "Trace Event Format", JSON object form), for Perfetto and
  * chrome://tracing; and ps_trace_next_step(), which traces the next step of a session.
  *
  * Happy path: ps_trace_next_step() checks that the file can be made, and starts the recorder (worker/api/trace.h). ps_step_done()

@@ -324,8 +324,7 @@ uint64_t psi_padding(int64_t padding)
     return padding < 0 ? 0 : (uint64_t)padding + 1;
 }
 
-/* Return t. A tensor without elements may have no memory, and so no dtype; it gets this dtype, because without a dtype an
- * argument counts as missing. */
+/* Return t. If it has no elements, it may have no dtype: it gets this one, as an argument without a dtype counts as missing. */
 static struct psk_tensor present(struct psk_tensor t, ps_dtype dtype)
 {
     t.dtype = ps_shape_elements(&t.shape) == 0 ? dtype : t.dtype;

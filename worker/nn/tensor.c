@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ps_nn.h, tensors and parameters: each function submits one or two operations to a device. Happy path: inputs are
- * valid; the device is that of the parameter's session, or of the first input; shapes fit; the operation is submitted; the
- * output's status is cleared. Failure modes: errors are written into the output tensor (status and text), travel
- * from tensor to tensor, and become sticky in a session at the first call with a parameter. A session that has failed computes
- * nothing; its error then travels in the same way. */
+/* ps_nn.h, tensors and parameters: each function submits one or two operations to a device. Happy path: inputs are valid; the
+ * device is that of the parameter's session, or of the first input; shapes fit; the operation is submitted; the output's status
+ * is cleared. Failure modes: errors are written into the output tensor (status and text), travel from tensor to tensor, and
+ * become sticky in a session at the first call with a parameter. A failed session computes nothing; its error travels too. */
 #include "common/limits.h"
 #include "common/mem.h"
 #include "nn.h"

@@ -36,8 +36,7 @@ static uint64_t value_bytes(const struct psi_trip *t, uint32_t number)
     return v->type.dtype != PS_STRING ? elements * ps_dtype_bytes(v->type.dtype) : v->bytes_most;
 }
 
-/* Set bytes_most, an upper bound, of all string values that needed rows make. Operations only copy strings, so an output has at
- * most the bytes of the first input. */
+/* Set bytes_most of each string value that a needed row makes. Rows only copy strings: at most the bytes of the first input. */
 static void strings_bound(struct psi_trip *t)
 {
     const ps_plan *p = t->plan;

@@ -102,8 +102,7 @@ static ps_status target_ask(struct psi_trip *t, bool *out_executes, struct psi_e
     return st;
 }
 
-/* Decide, once per plan, where rows run whose device names no task: at the session's target if this executes runs, else in the
- * client. Errors: those of target_ask(). */
+/* Decide, once per plan, where rows without a task run: at the session's target if it executes runs, else in the client. */
 static ps_status home_find(struct psi_trip *t, struct psi_err *err)
 {
     ps_plan *p = t->plan;

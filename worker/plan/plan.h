@@ -100,8 +100,7 @@ struct ps_plan {
 void psi_plan_gifts_free(ps_plan *p);
 
 /* ---- plan.c ---- */
-/** Begin to build; waits until no run is in progress. False: the plan is NULL, has failed, or belongs to the parent process
- * (after fork()): build nothing, and do not call psi_plan_leave(). */
+/** Begin to build; waits while p runs. False: p is NULL, failed, or the parent's (after fork()): do not call psi_plan_leave(). */
 bool psi_plan_enter(ps_plan *p);
 /** End building. An error in *err becomes the plan's. Returns the value; after an error a value that belongs to no plan. */
 ps_value psi_plan_leave(ps_plan *p, ps_value value, const struct psi_err *err);
@@ -226,8 +225,7 @@ ps_status psi_plan_place(struct psi_trip *t, struct psi_err *err) PSI_MUST;
 ps_status psi_trip_local(struct psi_trip *t, uint32_t run, struct psi_err *err) PSI_MUST;
 
 /* ---- remote.c ---- */
-/** Execute the runs [first, end) of one level: send a call to each task that has a run, execute the client's run on this thread
- * meanwhile, and wait for all answers. */
+/** Execute runs [first, end) of a level: call each task with one, execute the client's on this thread, await all answers. */
 ps_status psi_trip_level(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err) PSI_MUST;
 /** Ask by an empty run whether the task executes runs. *out_executes false, with PS_OK: the task lacks PSI_RUN_CALL. */
 ps_status psi_trip_probe(const struct psi_trip *t, uint32_t task, bool *out_executes, struct psi_err *err) PSI_MUST;

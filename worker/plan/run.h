@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The encoding of a run, the rows of a plan that one task executes by one CALL named PSI_RUN_CALL, and of its answer
+/* The encoding of a run, the rows of a plan that one task executes by one CALL named PSI_RUN_CALL, and of its answer
  * (docs/PROTOCOL.md, "Runs of a plan"; proto/plan.proto). The client encodes runs and decodes answers, the executor decodes runs
  * and encodes answers. Pure, any thread.
  *
@@ -11,8 +10,7 @@
  * psi_run_value_align() of its size. So the executor can compute on them in the call's input, without a copy.
  *
  * The values of a run are numbered: inputs first, then the outputs of row 0, of row 1 and so on. The inputs of a row have lower
- * numbers than its outputs.
- */
+ * numbers than its outputs. */
 #ifndef PSI_PLAN_RUN_H
 #define PSI_PLAN_RUN_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl config set: change a setting of tasks while they run. Happy path: all tasks (or the one of --task) are up, have the
- * setting and can change it; psctl sets it at one task after the other, and prints the old and the new value. Failure modes, exit
- * 1: if a task is down, lacks the setting or needs a restart for it, nothing is changed. If a task refuses the value, the tasks
- * after it are not asked. */
+/* psctl config set: change a setting of tasks while they run. Happy path: all tasks (or that of --task) are up, have the setting
+ * and can change it; psctl sets it at one after the other, and prints the old and the new value. Failure modes, exit 1: a task is
+ * down, lacks the setting or needs a restart for it: nothing is changed. A task refuses the value: later tasks are not asked. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl delete: remove one variable or one queue from the cluster. Happy path: find it by name, ask the user on a terminal,
- * delete it. Failure modes, exit 1: no such name; its task is down. */
+/* psctl delete: find a variable or queue by name, ask on a terminal, delete it. Exit 1: no such name; its task is down. */
 #include "psctl.h"
 
 #include "value.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl devices: the devices to which variables can be pinned. Failure modes: a task that does not answer, or whose list is not
- * understood, is left out and named; exit 1. */
+/* psctl devices: the devices to which variables can be pinned. Exit 1: a task gave no list that is understood; it is named. */
 #include "psctl.h"
 
 enum { DEVICES_MAX = 64 }; /* most devices of a task: its list, such as "CPU:0,GPU:0", has at most 127 characters */

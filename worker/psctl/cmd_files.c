@@ -99,8 +99,7 @@ static void each(void *ctx, const ps_variable_info *info)
     }
 }
 
-/* Find the container's variables without a value, which the export leaves out. They are printed, because a user who is not told
- * would take the file for the whole model. */
+/* Find the container's variables without a value, to name them: else the user would take the file for the whole model. */
 static void find_left_out(struct psctl *c, struct left_out *l)
 {
     *l = (struct left_out){.container = container_of(c), .only = c->only};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl get: the value of a variable, as text, JSON or a NumPy file. Failure modes, exit 1: no such variable; it is not
- * initialised; the file cannot be written (it is then removed). */
+/* psctl get: a variable's value as text, JSON or NumPy file. Exit 1: no such variable; no value; the file cannot be written. */
 #include "psctl.h"
 
 #include "common/cli/file.h"

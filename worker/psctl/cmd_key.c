@@ -19,8 +19,7 @@ static enum psctl_exit failed(const struct psctl *c, ps_status st, const struct 
     return PSCTL_FAILED;
 }
 
-/* Write the path of --file into path. Without --file: an action that changes the key file is refused; any other uses the file
- * that psd's programs would use. */
+/* Write the path of --file into path. Without it, changes to keys are refused; other actions use the file that programs use. */
 static enum psctl_exit find_file(const struct psctl *c, bool changes, char path[PATH_MAX])
 {
     if (changes && (c->file == NULL || c->file[0] == '\0')) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl queues and psctl work: the queues of all tasks; for work queues, how much is done. Failure modes, exit 1: a task that
- * does not answer is left out and named. */
+/* psctl queues, psctl work: all tasks' queues; how much of work queues is done. Exit 1: a task did not answer; it is named. */
 #include "psctl.h"
 
 #include "value.h"
@@ -99,8 +98,7 @@ static const char *state_cell(const void *row, char *buf, size_t n)
     return q->closed ? "closed" : "open";
 }
 
-/* For a JSON member that only accumulators have: returns value if q is an accumulator. Otherwise frees value and returns NULL,
- * which leaves the member out. */
+/* For a JSON member of accumulators only: returns value. If q is none: frees value, returns NULL, which leaves the member out. */
 static json_t *of_accumulator(const ps_queue_info *q, json_t *value)
 {
     if (accumulates(q)) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl vars: the variables of all tasks, or those that a pattern or a container picks. Failure modes, each with exit 1: a task
- * does not answer (it is left out and named); a task came back without variables that it had (they are named); nothing matches,
- * or there is no such container (the nearest name is printed). */
+/* psctl vars: the variables of all tasks, or those that a pattern or a container picks. Exit 1: a task does not answer, or came
+ * back without variables that it had (they are named); nothing matches; no such container (the nearest name is printed). */
 #include "containers.h"
 
 #include "common/name.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl whoami: the identity of this psctl at each task, and its rights there. Failure modes, exit 1: a task that does not answer
- * is left out and named. */
+/* psctl whoami: this psctl's identity and rights at each task. Failure mode, exit 1: a task that does not answer is named. */
 #include "psctl.h"
 
 #include <string.h>

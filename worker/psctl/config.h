@@ -5,7 +5,6 @@
 
 #include "psctl.h"
 
-/* One setting of a task, as the task reports it. */
 struct setting {
     char name[64], value[512], default_value[256], help[512];
     bool live; /* can be changed while the task runs */

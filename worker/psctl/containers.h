@@ -5,7 +5,6 @@
 
 #include "psctl.h"
 
-/* A container on one task. */
 struct container_on {
     int task; /* index in ps_cluster_tasks() */
     const char *task_name;
@@ -15,8 +14,7 @@ struct containers {
     struct container_on *on; /* sorted by name, then by task; owned */
     size_t count, capacity;
 };
-/** Ask all tasks that are up for their containers. False: some task did not answer, and counts as down from now on. The caller
- * frees *out. */
+/** Ask all tasks that are up for their containers. False: a task did not answer; it counts as down now. The caller frees *out. */
 bool containers_ask(struct psctl *c, struct containers *out);
 struct containers_sum {
     uint64_t variables, queues, bytes;

@@ -23,8 +23,7 @@ struct goes {
 enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number, struct goes *out);
 /** Right before the restore: ask all tasks for their containers, to fill goes->before. */
 void psctl_goes_mark(struct psctl *c, struct goes *goes);
-/** After the restore: print which containers it left out, and return them; the caller owns the array. NULL: not known, because a
- * task did not answer before or after. */
+/** After the restore: print and return which containers it left out; the caller owns the array. NULL: a task did not answer. */
 json_t *psctl_goes_left_out(struct psctl *c, const struct goes *goes);
 void psctl_goes_free(struct goes *goes);
 

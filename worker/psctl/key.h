@@ -21,8 +21,7 @@ void psctl_key_made(const struct psctl *c, const char *path, const struct psi_ke
 void psctl_key_rotated(const struct psctl *c, const char *path, const struct psi_key *key, const char *before);
 /** Print which key of a name programs present from now on. changed: how many lines of the file were changed. */
 void psctl_key_used(const struct psctl *c, const char *path, const char *name, const char *key_id, size_t changed);
-/** Print that lines of a name were removed. removed: how many; kept: how many lines of the name remain; kept_used: how many of
- * these are marked `use`. */
+/** Print that `removed` lines of a name were removed. kept: how many remain; kept_used: how many of these are marked `use`. */
 void psctl_key_revoked(const struct psctl *c, const char *path, const char *name, size_t removed, size_t kept, size_t kept_used);
 /** Print that all lines [count] of a name were copied to file `to`. key: the first of them. */
 void psctl_key_exported(const struct psctl *c, const struct psi_key *key, size_t count, const char *to);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl: look at a psd cluster, steer it and end it, from the command line. Happy path: read flags and verb
- * (flags.c); the function in the verb's row (verbs.c) connects, acts and prints; exit 0. Failure modes: exit 1 when something
- * failed or a task is down, exit 2 for a wrong command line; the reason goes to standard error. */
+/* psctl: look at, steer and end a psd cluster. Reads flags and verb (flags.c); the function in the verb's row (verbs.c) connects,
+ * acts and prints. Exit 1: something failed or a task is down; 2: a wrong command line; the reason goes to standard error. */
 #include "psctl.h"
 
 #include <errno.h>

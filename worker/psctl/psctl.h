@@ -73,8 +73,7 @@ struct psctl_verb {
     enum psctl_exit (*run)(struct psctl *c);
     enum psctl_exit (*show)(struct psctl *c);
 };
-/* All verbs, in the order of `psctl --help`: verbs that read, verbs that change the cluster, verbs that need no cluster. The row
- * of verb NAME is psctl_verb_NAME, in the verb's own file. */
+/* All verbs, in the order of `psctl --help`. The row of verb NAME is psctl_verb_NAME, in the verb's own file. */
 /* clang-format off */
 #define PSCTL_VERBS(VERB) \
     VERB(status) VERB(vars) VERB(queues) VERB(work) VERB(workers) VERB(whoami) VERB(rounds) VERB(events) VERB(waits) VERB(get) \
@@ -168,15 +167,13 @@ void psctl_verb_usage(const struct psctl_verb *verb);
 /* ---- connect.c: the session, and messages ---- */
 /** Open the session, which learns the list of tasks. Prints errors. PSCTL_USAGE: a bad address, or no user to confirm --all. */
 enum psctl_exit psctl_connect(struct psctl *c);
-/** Try the addresses of -t in turn, until a session opens (target.c). o: all other options; borrows. Prints an error.
- * PSCTL_USAGE: a text in -t is no address. */
+/** Try -t's addresses until a session opens (target.c). o: other options, borrowed. Prints errors. PSCTL_USAGE: bad address. */
 enum psctl_exit psctl_first_target(struct psctl *c, const ps_session_options *o);
 /** How many ms of --timeout are left for this command; 50 if less is left. */
 int64_t psctl_left_ms(const struct psctl *c);
 /** After a request: all time of the command so far counts as taken by earlier requests (c->before_ms). */
 void psctl_asked(struct psctl *c);
-/** Append to the error text [n] how long all requests took together, if an earlier request has waited, and `reason` is one of a
- * missing connection. */
+/** Append to text [n] how long all requests took, if an earlier one has waited and `reason` is that of a missing connection. */
 void psctl_add_in_all(const struct psctl *c, ps_reason reason, char *text, size_t n);
 /** Give the command its whole --timeout again: after a question to the user, or before a further step of a long command. */
 void psctl_restart_clock(struct psctl *c);
@@ -216,8 +213,7 @@ void psctl_failed(const struct psctl *c, ps_status st, ps_reason reason, const c
     __attribute__((format(printf, 4, 5)));
 /** Print the error of this thread's last call of the library. Returns PSCTL_FAILED. */
 enum psctl_exit psctl_last_failed(const struct psctl *c, ps_status st);
-/** After a library call that was to change something has failed: write into buf its error, and whether the change may have been
- * made nevertheless. Returns buf. */
+/** After a failed library call: write into buf its error, and whether the change may nevertheless have been made. Returns buf. */
 const char *psctl_change_error(const struct psctl *c, char *buf, size_t n);
 /** Print the text of psctl_change_error(); st is the status of the failed call. Returns PSCTL_FAILED. */
 enum psctl_exit psctl_change_failed(const struct psctl *c, ps_status st);
@@ -232,8 +228,7 @@ void psctl_note(const struct psctl *c, const char *format, ...) __attribute__((f
 enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms);
 /** psctl_connect() and psctl_ask(), for verbs with more requests to come: waits for a silent task at most half of --timeout. */
 enum psctl_exit psctl_begin(struct psctl *c);
-/** *out_task: index of the task that text (c->task or c->argv[0]) names; -1: text is NULL, which means all tasks. False: no such
- * task; the error was printed. */
+/** *out_task: index of the task that text (c->task or c->argv[0]) names; -1: text is NULL, all tasks. False: printed error. */
 bool psctl_only_task(const struct psctl *c, const char *text, int *out_task);
 /** True if the command is about task i. only: index of the single task of the command; -1: the command is about all tasks. */
 bool psctl_is_meant(int only, int i);
@@ -241,8 +236,7 @@ bool psctl_is_meant(int only, int i);
 int psctl_directory(const struct psctl *c);
 /** Iterate over the tasks that are up and psctl_is_meant(): for (int i = -1; psctl_next(c, only, &i);) */
 bool psctl_next(const struct psctl *c, int only, int *i);
-/** Note the status st of a request to task i. Not PS_OK: the task counts as down from now on, with ps_last_error() as its reason.
- * Returns whether st is PS_OK. */
+/** Note status st of a request to task i; after an error the task is down, with ps_last_error() as reason. True: st is PS_OK. */
 bool psctl_heard(const struct psctl *c, int i, ps_status st);
 /** True if the task runs but refuses this psctl (t->up is false): it does not accept psctl's key, or gives it no right. */
 bool psctl_refused(const ps_task_info *t);
@@ -287,7 +281,6 @@ struct psctl_copy {
     /* import: number of the checkpoint that was saved afterwards; 0: none, because the cluster makes no checkpoints */
     uint64_t saved;
 };
-/** Begin to show the progress of a copy. */
 struct psctl_copy psctl_copy_begin(const struct psctl *c);
 /** Draw the bar. A ps_copied_fn, whose ctx is the struct psctl_copy. */
 void psctl_copied(void *copy, const char *name, uint64_t done_bytes, uint64_t total_bytes);
@@ -326,8 +319,7 @@ typedef char psctl_waiting_text[sizeof(((ps_task_info *)NULL)->waiting_for) + si
 const char *psctl_not_heard(const struct psctl *c, int directory, psctl_waiting_text text);
 
 /* ---- watch.c ---- */
-/** Open the session, ask all tasks for their state, and call show(), which prints one answer. With --watch again and again until
- * interrupted; show() then prints the time c->when too. */
+/** Open the session, ask all tasks for their state, and show() it; with --watch again and again, then with c->when. */
 enum psctl_exit psctl_rounds(struct psctl *c, enum psctl_exit (*show)(struct psctl *c));
 /** --json: begin the answer's outer object; with --watch its first member is the time. */
 void psctl_answer(const struct psctl *c);

@@ -27,8 +27,7 @@ struct value_strings {
     size_t count;
     char *memory;
 };
-/** value_parse() for PS_STRING: text is one string, taken as it is, or a list of JSON strings. Free *out with
- * value_strings_free() in any case. */
+/** value_parse() for PS_STRING: text is one string, or a list of JSON strings. Always free *out with value_strings_free(). */
 bool value_parse_strings(const char *text, const ps_shape *shape, bool fill, struct value_strings *out, char *error);
 void value_strings_free(struct value_strings *s);
 

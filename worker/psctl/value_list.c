@@ -89,8 +89,7 @@ static bool take_leaf(struct walk *w)
     return true;
 }
 
-/* Behind an element or list: skip closing brackets and one comma, and check the length of each list that ends. False: the
- * outermost list has ended, or w->error is set. */
+/* Behind an item: skip closing brackets and a comma, and check ended lists' lengths. False: all ended, or w->error is set. */
 static bool next(struct walk *w)
 {
     char text[96];

@@ -5,14 +5,12 @@
 
 #include <stdint.h>
 
-/**
- * The probability that a random example of class 1 has a higher score than a random one of class 0; a tie counts a half
+/** The probability that a random example of class 1 has a higher score than a random one of class 0; a tie counts a half
  * (Mann-Whitney, with mean ranks for equal scores; Fawcett 2006).
  *
  * scores   [count], no NaN.
  * labels   [count], 0 or 1.
- * Returns  0 to 1; NaN if a class has no example, a score is NaN, or there is no memory.
- */
+ * Returns  0 to 1; NaN if a class has no example, a score is NaN, or there is no memory. */
 double auc_of(const float *scores, const int32_t *labels, int64_t count);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The average of the workers' gradients in a round, bit for bit as the ps task that has the variable computes it:
+/* The average of the workers' gradients in a round, bit for bit as the ps task that has the variable computes it:
  *
  *   acc = g_0,  acc += g_w for w = 1, 2, ... ascending,  acc /= n,  all in float32
  *

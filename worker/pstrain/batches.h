@@ -32,8 +32,7 @@ void batches_fini(struct batches *b);
 int64_t batches_epoch_steps(const struct batches *b, int trainer);
 /** Gather the next batch into b->x and b->y. If none is left in the run or shard, b->rows is 0. 0; -1: see b->x.error. */
 int batches_next(struct batches *b);
-/** By epochs: go back by `steps` batches, at most to the first, so that batches_next() gathers them again. Sets b->rows to 0.
- * Returns by how many batches it went back. */
+/** By epochs: go back `steps` batches, at most to the first, to gather them again. Sets b->rows to 0. Returns how many it was. */
 int64_t batches_back(struct batches *b, int64_t steps);
 /** With shards: begin a shard, order[first] to order[first + count - 1] of an epoch. b->rows is 0 until batches_next(). */
 void batches_shard(struct batches *b, int64_t epoch, int64_t first, int64_t count);

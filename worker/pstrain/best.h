@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * --patience: the chief tests the model on the validation part after each of its epochs. It keeps the values with the lowest loss
+/* --patience: the chief tests the model on the validation part after each of its epochs. It keeps the values with the lowest loss
  * beside the model, and stops all workers after N epochs without a lower loss. In the model's container:
  *
  *   best/NAME   for each trained variable NAME its value in the best test
  *   best/step   (int64) global step of that test; -1: the values are being written
- *   best/stop   (int64, 2) number of the run, and the epoch before which its workers end
- */
+ *   best/stop   (int64, 2) number of the run, and the epoch before which its workers end */
 #ifndef PSTRAIN_BEST_H
 #define PSTRAIN_BEST_H
 
@@ -29,15 +27,13 @@ struct best {
 /** Begin --patience in a worker whose model is ready. Borrows f and c. 0; -1: an error, printed. best_fini() in both cases. */
 int best_init(struct best *b, const struct flags *f, const struct cluster *c, const struct model_spec *spec);
 void best_fini(struct best *b);
-/**
- * For the chief: test the values that `live` has now, keep a copy if they are the best so far, and decide whether the run ends.
+/** For the chief: test the values that `live` has now, keep a copy if they are the best so far, and decide whether the run ends.
  *
  * data        the test uses its validation examples.
  * step        global step of the values.
  * epoch       the next epoch, before which the run may end.
  * out_loss, out_accuracy  results of the test.
- * Returns     0, or -1: the error was printed.
- */
+ * Returns     0, or -1: the error was printed. */
 int best_test(struct best *b, const struct model *live, const struct dataset *data, int64_t step, int64_t epoch, double *out_loss,
               double *out_accuracy);
 /** For other workers: set b->end if the chief has decided (best/stop) when this run ends. */

@@ -23,8 +23,6 @@ struct work {
     double loss; /* mean over its last epoch, which may be unfinished; NaN without a step */
 };
 
-/* ---- in the child ---- */
-
 /* What a child of --local was told by its parent. */
 struct link {
     bool child; /* this process is a child of --local; if false, so are the other fields */
@@ -70,15 +68,13 @@ struct child_output {
     bool mute;     /* what children print is dropped */
 };
 
-/**
- * Start this program again as a child, which dies with this process. The child has a process group of its own, so that only this
+/** Start this program again as a child, which dies with this process. The child has a process group of its own, so that only this
  * process gets Ctrl-C.
  *
  * argv     the child's arguments, borrowed.
  * bar      tell the chief to draw a progress bar.
  * mask     signal mask of the child.
- * Returns  0, or -1 and errno.
- */
+ * Returns  0, or -1 and errno. */
 int child_start(struct child *c, char **argv, bool bar, const sigset_t *mask);
 /** Read what pipe i of the child has now. Passes whole lines on; handles messages from CHILD_MESSAGES. When the pipe has ended,
  * passes a last line without newline on and closes the pipe. */

@@ -21,14 +21,12 @@ struct cluster {
     char listen[sizeof(((ps_resolved *)0)->listen)]; /* where this ps task listens; "": its address in the spec */
 };
 
-/**
- * Find out to which cluster this process belongs, and as which task.
+/** Find out to which cluster this process belongs, and as which task.
  *
  * tf_config  text of TF_CONFIG; NULL: not set. Used if no flag gives the cluster. --job_name and --task_index override the
  *            task that TF_CONFIG names.
  * out        the caller frees it with cluster_fini(). Untouched on failure.
- * Returns    0, or -1 with one line in err (CLI_ERR_BYTES).
- */
+ * Returns    0, or -1 with one line in err (CLI_ERR_BYTES). */
 int cluster_find(const struct flags *f, const char *tf_config, struct cluster *out, char *err);
 /** For --eval: find the cluster whose model is to be tested. Sets out->spec from --cluster or TF_CONFIG; else out->target from
  * --ps_hosts (the first task) or psd_target (PSD_TARGET of the environment, or NULL). 0; -1: a line in err. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The test of the model on the ps tasks.
+/* The test of the model on the ps tasks.
  *
  * Happy path: each variable is found, compared with what --model and --data need, and read. The test examples go through the
  * model, one line is printed, and report.c writes the report. --eval does only this, for a cluster that is running already.
@@ -393,8 +392,7 @@ static void fill(struct report *r, const struct flags *f, const struct cluster *
     r->lost_steps = w->lost_steps;
 }
 
-/* Copy the counts of all workers, which the directory (the first ps task) has, into the report. r->dropped never falls: a
- * restarted directory begins to count anew. */
+/* Copy all workers' counts from the directory (first ps task) into r; r->dropped does not fall when a restart clears them. */
 static void on_round(void *ctx, const ps_round_info *info)
 {
     struct report *r = ctx;

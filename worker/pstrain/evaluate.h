@@ -27,8 +27,7 @@ int evaluate_after(const struct flags *f, const struct cluster *c, struct datase
 int evaluate_init(struct model *m, const struct model_spec *spec);
 /** For a model with spec.by_rows: find its tables at the ps tasks, from which a test reads rows. Returns the exit status. */
 int evaluate_tables(ps_session *s, struct model *m);
-/** Test m with the values in weight_values, bias_values and tables; test_loss, test_accuracy and so on go to r. Prints errors
- * only. Returns the exit status. */
+/** Test m with weight_values, bias_values and tables; r gets test_loss and so on. Prints errors only. Returns the exit status. */
 int evaluate_values(struct model *m, const struct dataset *data, struct report *r);
 /** Test m with the parameters of the last pull, at step r->global_step, and print the results. Returns the exit status. */
 int evaluate_params(ps_session *s, const struct flags *f, struct model *m, const struct dataset *data, struct report *r);

@@ -109,23 +109,19 @@ struct flags {
     uint8_t from[FLAGS_COUNT]; /* [row of the table of flags]: where the value came from (enum psi_option_from) */
 };
 
-/**
- * Parse the command line. `--flag=value` is `--flag value`, and `_` in names stands for `-`. If a flag is given several times,
+/** Parse the command line. `--flag=value` is `--flag value`, and `_` in names stands for `-`. If a flag is given several times,
  * the last one counts.
  *
  * argv     borrows; texts in out point into it.
- * Returns  0, or -1 with one line in err (CLI_ERR_BYTES) that names the flag and what is allowed.
- */
+ * Returns  0, or -1 with one line in err (CLI_ERR_BYTES) that names the flag and what is allowed. */
 int flags_parse(int argc, char **argv, struct flags *out, char *err);
 /** True if the command line has the flag, even with its default as value. */
 bool flags_given(const struct flags *f, const char *name);
-/**
- * Write those flags that a child of --local is given as texts "--name=value".
+/** Write those flags that a child of --local is given as texts "--name=value".
  *
  * worker   the child is a worker, not a ps task.
  * texts    [FLAGS_COUNT]; the caller frees each text with free().
- * Returns  number of texts; -1 without memory.
- */
+ * Returns  number of texts; -1 without memory. */
 int flags_for_child(const struct flags *f, bool worker, char **texts);
 /** Write the text of --help to standard output. Returns 0; -1: it could not be written. */
 int flags_help(void);

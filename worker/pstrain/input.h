@@ -26,13 +26,11 @@ struct input {
 
 /** True if --device cannot multiply sparse rows: then sparse examples become a dense tensor. */
 bool input_wants_dense(const struct flags *f);
-/**
- * Allocate memory for batches of up to `room` examples of this set.
+/** Allocate memory for batches of up to `room` examples of this set.
  *
  * wants_dense  sparse examples become a dense tensor.
  * Returns      0, or -1 with a line in err (CLI_ERR_BYTES): no memory; a dense batch of more than INPUT_BYTES_MAX. input_fini()
- *              in both cases.
- */
+ *              in both cases. */
 int input_init(struct input *in, const struct dataset *set, int64_t room, bool wants_dense, char *err);
 void input_fini(struct input *in);
 /** Fill `in` with the training examples [count] of these indices, and labels [count]. 0; -1: in->error says why. */

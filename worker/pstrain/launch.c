@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * pstrain launch --hosts FILE -- PROGRAM [ARG ...]: the tasks of a cluster over ssh.
+/* pstrain launch --hosts FILE -- PROGRAM [ARG ...]: the tasks of a cluster over ssh.
  *
  * Happy path: the lines of FILE give the tasks and their addresses. psctl key new makes a key for the job. An ssh is started for
  * each task: its remote shell gets the key on standard input, writes it into a directory of its own (0700), and runs PROGRAM with
@@ -128,8 +127,6 @@ static void on_signal(int number)
     came = number;
 }
 
-/* ---- the file of hosts ---- */
-
 static bool is_host(const char *text)
 {
     const size_t n = strlen(text);
@@ -252,8 +249,6 @@ static int read_hosts(struct launch *l)
     return status;
 }
 
-/* ---- the key ---- */
-
 /* Make a new key with `psctl key new` in a temporary file, and read the file into l->key. */
 static int make_key(struct launch *l)
 {
@@ -293,8 +288,6 @@ static int make_key(struct launch *l)
     (void)rmdir(folder);
     return status;
 }
-
-/* ---- what each host runs ---- */
 
 /* Write text to a shell script in single quotes, so that the shell takes it literally. */
 static void quote(FILE *to, const char *text)
@@ -401,8 +394,6 @@ static int start(struct launch *l, struct task *t)
     return 0;
 }
 
-/* ---- output, and ends ---- */
-
 static void print_line(const struct task *t, struct output *o)
 {
     char name[32];
@@ -439,8 +430,7 @@ static bool take_output(const struct task *t, struct output *o)
     return n > 0;
 }
 
-/* Print the rest of the output of t's ssh, which has ended. The end of the pipe is not awaited: with connection sharing, ssh's
- * master process may keep the pipe open. */
+/* Print the rest of the output of t's ended ssh, but do not await the pipe's end: ssh's master process may keep it open. */
 static void last_output(const struct task *t, struct output *o)
 {
     while (take_output(t, o)) {
@@ -547,8 +537,6 @@ static int run_all(struct launch *l)
     free(polls);
     return came != 0 ? 128 + came : l->status;
 }
-
-/* ---- the command line ---- */
 
 static int print_help(struct psi_options *o)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pstrain, a training program: a ps task or worker of the cluster that flags, TF_CONFIG or a cluster manager's variables give, or
- * a whole cluster with --local. The command line decides what runs: --local (local.c); job ps or --serve (serve.c); job worker
- * (train.c); job evaluator (follow.c); --serial (serial.c); --eval (evaluate.c); launch (launch.c). Failure mode: a wrong command
- * line: the error says what is allowed, exit 2. */
+ * a whole cluster with --local. What runs: --local (local.c); job ps or --serve (serve.c); job worker (train.c); job evaluator
+ * (follow.c); --serial (serial.c); --eval (evaluate.c); launch (launch.c). Failure mode: a wrong command line, exit 2. */
 #include "cluster.h"
 #include "evaluate.h"
 #include "flags.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Softmax regression, multi-layer perceptrons, factorization machines, wide and deep.
+/* Softmax regression, multi-layer perceptrons, factorization machines, wide and deep.
  *
  *   a0 = x,  zl = a(l-1) wl + bl,  al = relu(zl),  loss = mean over the batch of cross-entropy(softmax(z_last), labels); for
  *   regression of (z_last - label)^2
@@ -197,14 +196,12 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
     }
 }
 
-/* The sparse examples of a batch. With spec.by_rows a column is the position of its row among the rows read for the batch; else
- * it is the feature's own number. */
+/* A batch's sparse examples. A column is the feature's number; with spec.by_rows the position of its row among the rows read. */
 static const ps_csr *sparse_of(const struct model *m, const struct input *in)
 {
     return m->spec.by_rows ? &m->rows.batch : &in->rows;
 }
 
-/* The activation function that is applied to the output of layer l. */
 static ps_activation act_of(const struct model *m, int l)
 {
     return l == m->spec.layers - 1 || (l == 0 && m->spec.first_is_linear) ? PS_LINEAR : PS_RELU;

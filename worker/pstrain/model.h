@@ -66,15 +66,13 @@ void model_push_pull(void *session, ps_param *p);
 void model_clip(const struct model *m, double max_norm);
 /** Start to push all gradients and pull new values: first for the table beside the layers, then the last layer, and so on. */
 void model_push_pull_all(const struct model *m, ps_session *s);
-/**
- * Forward and backward pass of a training step; call it between ps_pull() and ps_step_done(). What the caller computes between
+/** Forward and backward pass of a training step; call it between ps_pull() and ps_step_done(). What the caller computes between
  * this call and ps_step_done() overlaps with the push-pulls that were started.
  *
  * ready        called for each parameter, the last layer's first; NULL: the caller pushes the gradients.
  * in           the batch, B examples; borrows.
  * labels       (B, 1), int32; float32 if the model predicts numbers; borrows.
- * m            gets loss and correct of this batch.
- */
+ * m            gets loss and correct of this batch. */
 void model_step(struct model *m, const struct input *in, ps_tensor *labels, model_ready_fn ready, void *ctx);
 /** With spec.by_rows: start to read the rows that the next batch (`in`) needs. Call between model_step() and ps_step_done(). */
 void model_ahead(struct model *m, const struct input *in);

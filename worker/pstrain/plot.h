@@ -22,8 +22,7 @@ struct plot_panel {
 
 /** Add the value y at x to a curve. A value that is not finite is left out. */
 void plot_add(struct plot_curve *curve, double x, double y);
-/** Write the SVG file: the panels that have a point, one below the other; x_text is the name of their horizontal axis. Returns 0;
- * -1 with errno: the file is as before. */
+/** Write the SVG file: panels with a point, one below the other. x_text: name of their x axis. -1: errno; the old file stays. */
 int plot_write(const char *path, const char *x_text, const struct plot_panel *panels, int count);
 
 #endif

@@ -31,8 +31,7 @@ enum { DRAIN_MS = 10000, LOCAL_DRAIN_MS = 1000, LISTEN_FIRST = 3, LISTEN_MAX = 1
 
 static int ended_fd = -1;
 
-/* A function that clients can call (ps_call()): returns its input, to show that the task is up and how long a call takes. Cannot
- * fail, because input and output have equal size limits. */
+/* Clients call it (ps_call()) to see that the task is up: it returns its input. Cannot fail: in- and output limits are equal. */
 static ps_status echo(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
                       size_t *out_bytes, char *error, size_t error_bytes)
 {

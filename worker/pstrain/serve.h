@@ -5,14 +5,12 @@
 
 #include "cluster.h"
 
-/**
- * Be a ps task until `psctl shutdown`, SIGTERM, SIGINT or SIGHUP. Requests in progress are finished, but another signal more than
- * a second after the first one ends the task at once. Prints `ready: psd://HOST:PORT`. The task runs operations (ps_ops.h), and
- * the call psd.echo. Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the task's address.
+/** Be a ps task until `psctl shutdown`, SIGTERM, SIGINT or SIGHUP. Requests in progress are finished, but another signal more
+ * than a second after the first one ends the task at once. Prints `ready: psd://HOST:PORT`. The task runs operations (ps_ops.h),
+ * and the call psd.echo. Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the task's address.
  *
  * local    a ps task of --local: log warnings and errors only, and do not wait long for requests in progress.
- * Returns  the exit status.
- */
+ * Returns  the exit status. */
 int serve_run(const struct flags *f, const struct cluster *c, bool local);
 /** Start this worker's own server, beside its training; if it cannot listen, print why. Returns at once; copies f and c. Call it
  * when the directory (first ps task) knows the worker's session: ps_session_wait_cluster() and ps_barrier() then count it. */

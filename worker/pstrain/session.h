@@ -24,8 +24,7 @@ int session_warmed(void);
 typedef bool (*session_gate_fn)(void *ctx);
 /** Set the function that is asked before the file of --restore or --warm_start is used; NULL: the file is used unasked. */
 void session_gate(session_gate_fn ask, void *ctx);
-/** Open a session for a short time beside the training session. A signal that ends the process closes both. NULL: printed
- * error. */
+/** Open a session for a short time beside the training one. A signal that ends the process closes both. NULL: printed error. */
 ps_session *session_open_aside(const struct flags *f, const struct cluster *c);
 /** Close a session of session_open_aside(). NULL is allowed. */
 void session_close_aside(ps_session *s);

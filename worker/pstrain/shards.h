@@ -25,25 +25,21 @@ struct shards {
     int64_t epoch; /* epoch of this worker's latest shard */
 };
 
-/**
- * Open the queue of the run. If the queue is lost with a ps task, the recovered session makes it again, with its first epoch.
+/** Open the queue of the run. If the queue is lost with a ps task, the recovered session makes it again, with its first epoch.
  *
  * make      make the queue unless another worker has; false: it must exist.
- * Returns   0, or -1: the error was printed.
- */
+ * Returns   0, or -1: the error was printed. */
 int shards_open(struct shards *s, ps_session *session, const struct flags *f, const struct cluster *c, const char *who,
                 int64_t chief, int64_t row_count, bool make);
 /** True if all shards of the run that session id `chief` began are done; waits 1 s at most. aside: not the training session. */
 bool shards_are_over(ps_session *aside, int64_t chief);
-/** Delete the queue of an earlier run, which session `chief` began. A queue with shards that are not done stays: workers of that
- * run may still use it. */
+/** Delete the queue of an earlier run, begun by session `chief`. If shards are not done it stays, as workers may still use it. */
 void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief);
 /** Report to the queue that this worker's shard is trained. An error is stored in the session. */
 void shards_done(struct shards *s);
 /** Give this worker's shard back, for another worker. s->work may be NULL. */
 void shards_return(struct shards *s);
-/** Get the next shard into s->shard; waits while all shards that are left are with other workers. False: all shards are done, a
- * signal came, or the session has failed. */
+/** Get the next shard into s->shard; waits while others have all that are left. False: all are done, a signal, an error. */
 bool shards_next(struct shards *s);
 
 #endif

@@ -19,12 +19,10 @@ struct source_match {
     bool known;   /* labels and base, or a form, are stored with the model */
     bool changed; /* source_adopt() has renumbered classes, columns or features */
 };
-/**
- * Number a set's classes and columns as the model in --container does, if there is one. A dense set whose form (columns) is not
+/** Number a set's classes and columns as the model in --container does, if there is one. A dense set whose form (columns) is not
  * the model's is read again with the model's form.
  *
- * Returns  the exit status. Errors, printed: a file that does not fit the model; without a model, labels that are all equal.
- */
+ * Returns  the exit status. Errors, printed: a file that does not fit the model; without a model, labels that are all equal. */
 int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, struct source_match *out);
 int source_adopt_aside(const struct flags *f, const struct cluster *c, struct dataset *data, struct source_match *out);
 /** For the chief: store with the model what a later run needs to number the data equally: labels and base of a sparse set, or the

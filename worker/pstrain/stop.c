@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread takes a worker's signals. While the worker waits for tasks, a signal closes its sessions and ends the process. While
- * the worker trains, a signal lets it finish the step first. */
+/* A thread takes a worker's signals. A signal closes the sessions and ends the process, in training after the present step. */
 #include "stop.h"
 
 #include "say.h"

@@ -17,13 +17,11 @@ void stop_set(sigset_t *set);
 bool stop_insists(int64_t *first_ms);
 /** From now on, until stop_gently(): SIGINT or SIGTERM closes this process's sessions and ends the process (exit 128 + N). */
 void stop_watch(void);
-/** Make signals wait while a session is opened or closed: meanwhile the process cannot say goodbye to the tasks for that session.
- * stop_session() or stop_aside() ends the wait. */
+/** Make signals wait while a session opens or closes: no goodbye can be sent for it. stop_session() or stop_aside() ends this. */
 void stop_hold(void);
 /** End stop_hold(). s: the training session, to be closed when a signal comes; NULL: there is none. */
 void stop_session(ps_session *s);
-/** End stop_hold() after a session beside the training session was opened or closed: pass it as `opened` or as `closed`, and NULL
- * for the other. At most four are open at a time. */
+/** End stop_hold() after a session beside the training one was `opened` or `closed` (the other: NULL). Four are open at most. */
 void stop_aside(ps_session *opened, const ps_session *closed);
 /** True if a signal is ending the process: sessions are closed, and errors caused by that are not to be printed. */
 bool stop_is_ending(void);

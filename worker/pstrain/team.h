@@ -30,25 +30,21 @@ struct team {
 void team_init(struct team *t, ps_session *s, const struct flags *f, const struct cluster *c);
 /** For a chief with --fresh: empty the model's container, and that of pstrain/chief, run and goal, on all ps tasks. */
 ps_status team_reset(const struct team *t);
-/** Set t->fresh to the session that last began a run with --fresh. begins: first write this session's id into
- * pstrain/fresh. 0; -1: error, printed. */
+/** Set t->fresh to the last session begun with --fresh. begins: first write our id to pstrain/fresh. 0; -1: printed error. */
 int team_note_fresh(struct team *t, bool begins);
 /** True if another run with --fresh has begun since team_note_fresh(), so that the model is not this run's any more. */
 bool team_is_replaced(const struct team *t);
 /** With --work shards: true if another run has begun since this worker learnt t->run. */
 bool team_is_over(const struct team *t);
-/**
- * For a worker with --fresh or --work shards: wait until a connected chief has written its session's id into pstrain/chief.
+/** For a worker with --fresh or --work shards: wait until a connected chief has written its session's id into pstrain/chief.
  *
  * Returns  PS_OK            t->chief is connected, and its run is t->run. With --work shards also: a chief has come and ended
  *                           meanwhile; this session has become chief; or --steps is reached, so no chief is needed
  *          PS_ABORTED       the container was reset: call again with a new session
  *          PS_OUT_OF_RANGE  no shard is left, a worker has reported the end of the job, and no chief has
- *                           begun another run in time; printed, like all other errors
- */
+ *                           begun another run in time; printed, like all other errors */
 ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, int64_t timeout_s);
-/** For the chief, when its session is ready or has recovered: note the session's id, and for how many other workers to wait at
- * the end. 0; -1: an error, printed. */
+/** For the chief, when its session is ready or recovered: note its id, and how many workers to await. 0; -1: printed error. */
 int team_begin(struct team *t, int others);
 /** For the chief: write pstrain/chief, run and goal (team.c). begins: this session begins a run; false: it takes over a run.
  * goal: in rounds the global step at which the run ends; 0: none is written. *out_before: the value of pstrain/run until now; 0:
@@ -67,12 +63,10 @@ int team_goal(const struct team *t, enum team_goal how, int64_t *goal);
 bool team_succeeds(const struct team *t);
 /** For the chief, after each step: from time to time look for sessions of other workers, until one is found (t->seen). */
 void team_step(struct team *t);
-/**
- * For the chief: wait until the global step is goal, or the others have ended, or nothing has moved for a while.
+/** For the chief: wait until the global step is goal, or the others have ended, or nothing has moved for a while.
  *
  * by_step  --steps or --patience has ended the run: wait only for the steps that others are still making.
- * Returns  0, also when a signal came (stop_signal()); -1: the session has failed.
- */
+ * Returns  0, also when a signal came (stop_signal()); -1: the session has failed. */
 int team_wait(struct team *t, int64_t goal, bool by_step);
 
 #endif

@@ -48,8 +48,7 @@ static struct psk_place *pinner(struct psk_place *place)
     return place != NULL && !psk_place_has_host_memory(place) ? place : NULL;
 }
 
-/* Make b->host at least `bytes` of memory, pinned for place, and copy the host's values into it. The caller has ensured that no
- * submitted work uses the old memory. */
+/* Make b->host at least `bytes` pinned for place, and copy the host's values there. No submitted work may use the old memory. */
 static ps_status host_room(struct psk_block *b, struct psk_place *place, size_t bytes, struct psi_err *err)
 {
     void *memory = NULL;
@@ -127,8 +126,7 @@ static ps_status copy(struct psk_block *b, int stream, size_t bytes, struct psi_
     return psk_place_submit(b->place, &work, err);
 }
 
-/* If only the device has the values, start to copy them to b->host: the copy is complete when the submissions in b->marks are
- * done. A block that was never written gets zeros. */
+/* If only the device has the values, start a copy to b->host, which ends with the submissions in b->marks. Unwritten: zeros. */
 static ps_status to_host(struct psk_block *b, size_t bytes, struct psi_err *err)
 {
     ps_status st = PS_OK;

@@ -29,8 +29,7 @@ void psk_block_fini(struct psk_block *b);
 PSI_MUST ps_status psk_block_write(struct psk_block *b, struct psk_place *place, size_t bytes, void **out, struct psi_err *err);
 /** Host memory with the values; copies them from the device, and waits, if only the device has them. */
 PSI_MUST ps_status psk_block_read(struct psk_block *b, size_t bytes, void **out, struct psi_err *err);
-/** psk_block_read() without waiting: calls done() when the values are at b->host, perhaps before the function returns. `call`
- * must stay valid until done() is called. */
+/** psk_block_read() without waiting: calls done() when b->host has the values, even before returning. Keep `call` until then. */
 PSI_MUST ps_status psk_block_fetch(struct psk_block *b, size_t bytes, struct psk_call *call, psk_done_fn done, void *ctx,
                                    struct psi_err *err);
 /** The device that has the values now; NULL: the host. */
@@ -43,16 +42,14 @@ struct psk_use {
     ps_dtype dtype;
 };
 
-/**
- * Run an operation on a device: check the arguments, copy the inputs there, submit. Returns when it is submitted; the outputs are
- * on that device then.
+/** Run an operation on a device: check the arguments, copy the inputs there, submit. Returns when it is submitted; the outputs
+ * are on that device then.
  *
  * uses    psk_arg_count(op), inputs first; a block is there twice if the operation works in place.
  * names   names of the arguments in errors; a NULL entry: the name in psk_rows[op].
  * Errors  INVALID_ARGUMENT  an argument does not fit (psk_op_check()); memory is untouched
  *         UNIMPLEMENTED     the device does not have this operation
- *         and those of the device
- */
+ *         and those of the device */
 PSI_MUST ps_status psk_block_run(struct psk_place *place, psk_op op, const struct psk_use *uses, const struct psk_attrs *attrs,
                                  const char *const *names, struct psi_err *err);
 

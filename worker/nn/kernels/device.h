@@ -18,16 +18,14 @@ struct psk_marks {
     uint64_t at[PSK_STREAMS]; /* 0: none */
 };
 
-/**
- * Open a device, or take another reference to an open one.
+/** Open a device, or take another reference to an open one.
  *
  * device   "cpu", "gpu" (= gpu:0), "gpu:1"; other words name a plugin.
  * threads  number of CPU threads that compute, in the whole process, until another call changes it; 0: unchanged (1 at first).
  * Errors   INVALID_ARGUMENT  the text in `device` cannot name a device
  *          UNIMPLEMENTED     there is no usable plugin for the device: the text says where plugins were looked for
  *          NOT_FOUND         the machine has no such device: the text says how many it has, or why it has none
- *          and those of the plugin; also the error of a failed device that another user still has open
- */
+ *          and those of the plugin; also the error of a failed device that another user still has open */
 PSI_MUST ps_status psk_place_open(const char *device, uint32_t threads, struct psk_place **out, struct psi_err *err);
 struct psk_place *psk_place_ref(struct psk_place *place);
 /** Drop a reference. The last close waits for all submissions and closes the device. NULL is allowed. */
@@ -46,9 +44,8 @@ void psk_place_buffer_free(struct psk_place *place, psk_address address);
 PSI_MUST ps_status psk_place_pinned(struct psk_place *place, size_t bytes, void **out, struct psi_err *err);
 void psk_place_pinned_free(struct psk_place *place, void *memory);
 
-/** A piece of work. The device starts it only after the submissions that marks[] name are done. psk_place_submit() then sets each
- * of these marks to the number of this submission, without waiting for the work. On a place with host memory marks are neither
- * read nor set. */
+/** A piece of work. The device starts it only after the submissions that marks[] name are done. psk_place_submit() sets these
+ * marks to the number of this submission, without waiting for the work. With host memory marks are neither read nor set. */
 struct psk_work {
     int stream; /* PSK_COMPUTE ... */
     ps_status (*submit)(const struct psk_plugin *plugin, struct psk_device *device, struct psk_stream *stream, const void *arg,
@@ -67,8 +64,7 @@ struct psk_call {
 
 /** Wait until the submissions that the marks name are done. Blocks. */
 PSI_MUST ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks, struct psi_err *err);
-/** Call done when all work submitted to the stream so far has ended: on a plugin's thread, or before this function returns.
- * `call` must stay valid until then. */
+/** Call done when the work now in the stream has ended: on a plugin's thread, or before this returns. Keep `call` until then. */
 PSI_MUST ps_status psk_place_call(struct psk_place *place, int stream, struct psk_call *call, psk_done_fn done, void *ctx,
                                   struct psi_err *err);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on host memory, and their default device. Happy path: psk_host_check() checks the arguments; a device with
- * host_memory computes in the caller's memory; for another device inputs and outputs are copied. Failure modes: a failed check,
- * no plugin, a failed device. */
+/* Operations on host memory, and their default device. psk_host_check() checks the arguments. A device with host_memory computes
+ * in the caller's memory; for others inputs and outputs are copied. Failure modes: a failed check, no plugin, a failed device. */
 #include "host.h"
 
 #include "block.h"

@@ -18,13 +18,11 @@ PSI_MUST ps_status psk_host_check(psk_op op, const struct psk_tensor *args, cons
 /** Run an operation whose arguments were checked; returns when the outputs are in their memory. Errors: those of the device. */
 PSI_MUST ps_status psk_host_compute(struct psk_place *place, psk_op op, const struct psk_tensor *args,
                                     const struct psk_attrs *attrs, struct psi_err *err);
-/**
- * Check the arguments of an operation and run it: psk_host_check(), then psk_host_compute().
+/** Check the arguments of an operation and run it: psk_host_check(), then psk_host_compute().
  *
  * place    NULL: psk_host_place().
  * args     psk_arg_count(op), inputs first.
- * attrs    NULL: zeros.
- */
+ * attrs    NULL: zeros. */
 PSI_MUST ps_status psk_host_run(struct psk_place *place, psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs,
                                 struct psi_err *err);
 

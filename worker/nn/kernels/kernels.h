@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The contract of a kernel plugin (libpsworker_<plugin>.so): devices, their memory, copies, streams, events, and the operations.
+/* The contract of a kernel plugin (libpsworker_<plugin>.so): devices, their memory, copies, streams, events, and the operations.
  * One struct serves devices that compute later and elsewhere (CUDA) and a device that computes within the call in host memory
  * (cpu, the reference); the host (block.c, device.c) uses nothing else of a plugin. A plugin exports one symbol, psk_open.
  *
@@ -14,8 +13,7 @@
  *          submission is reported by what waits for it (event_wait, stream_call), and by every later call. Work that runs after
  *          such a failure may do anything to the device's memory, and to host memory that a copy was to fill, but it ends: every
  *          event is reached, every stream_call is made. The host then closes the device, and may open it again.
- * Fork     A child does not use a device of its parent.
- */
+ * Fork     A child does not use a device of its parent. */
 #ifndef PSK_KERNELS_H
 #define PSK_KERNELS_H
 
@@ -40,8 +38,7 @@ struct psk_tensor {
 
 typedef enum psk_activation { PSK_LINEAR = 0, PSK_RELU, PSK_SIGMOID, PSK_TANH, PSK_ACTIVATIONS } psk_activation;
 
-/* By what the sum of a bag's weighted rows is divided: 1, the sum of the weights, the root of the sum of their squares. Division
- * by 0 gives zeros. */
+/* Divisor of the sum of a bag's weighted rows: 1, sum of the weights, root of the sum of their squares. Divisor 0: zeros. */
 typedef enum psk_combiner { PSK_SUM = 0, PSK_MEAN, PSK_SQRTN, PSK_COMBINERS } psk_combiner;
 
 /* Losses of one value x with its target t; pointwise.h has the formulas. */
@@ -80,8 +77,7 @@ typedef enum psk_op {
     PSK_DROPOUT,      /* in, out (batch, n), in place: kept(seed, step, i) ? in_i / keep : 0, i = row * n + column (mask.h) */
     PSK_SOFTMAX_XENT, /* logits (batch, classes), labels (batch) -> [dlogits] (batch, classes), [loss] (1 number): mean
                        * cross-entropy, (softmax - onehot) / batch; dlogits in place of logits */
-    /* logits (batch, classes), labels (batch) -> count (1 number): rows with the first largest value at the label; none with a
-     * NaN */
+    /* logits (batch, classes), labels (batch) -> count (1 number): rows without NaN whose first largest value is the label's */
     PSK_ARGMAX_COUNT,
     PSK_SGD,       /* w (batch, n), dw (batch, n) -> out (batch, n): w - rate dw, in place of either */
     PSK_SPARSE,    /* ends (batch), columns (entries), values (entries), w (in, out), [b] (out) -> y (batch, out): act(x w + b), x
@@ -138,8 +134,7 @@ struct psk_properties {
     bool host_memory; /* addresses are pointers, and work is done when the submitting call returns */
 };
 
-/** Called once, on a thread of the plugin (with host_memory before stream_call returns). error: NULL, or the failure of earlier
- * work. Must call no function of the plugin. */
+/** Called once, on a plugin's thread (host_memory: in stream_call). error: of earlier work, or NULL. Must not call the plugin. */
 typedef void (*psk_done_fn)(void *ctx, const struct psi_err *error);
 
 struct psk_plugin {

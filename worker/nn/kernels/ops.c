@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of the table of operations, and the checks that follow from them. Happy path: the arguments are checked in order; a
- * letter of a row's dimensions stands for the size that the first argument with this letter has, and later sizes must be equal.
- * Failure modes: an argument is missing, has a wrong dtype, rank or size, or is too large. The error names the argument, what it
- * should be, and the argument that says so. */
+/* The rows of the table of operations, and the checks that follow. Arguments are checked in order; a letter of a row's dimensions
+ * stands for the size that the first argument with this letter has, and later sizes must be equal. Failure modes: an argument is
+ * missing, too large, or of wrong dtype, rank or size. The error names it, what it should be, and the argument that says so. */
 #include "ops.h"
 
 #include "common/shape.h"

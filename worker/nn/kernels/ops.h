@@ -46,14 +46,12 @@ size_t psk_arg_count(psk_op op);
 /** Name of an argument in errors: names[arg]; if names or names[arg] is NULL, the name in psk_rows[op]. */
 const char *psk_op_name_of(psk_op op, const char *const *names, size_t arg);
 
-/**
- * Check all that kernels.h promises to a plugin: required arguments, dtypes, ranks, sizes that fit each other and the machine,
+/** Check all that kernels.h promises to a plugin: required arguments, dtypes, ranks, sizes that fit each other and the machine,
  * attributes. Addresses are not looked at.
  *
  * args    psk_arg_count(op); dtype PS_DTYPE_NONE: missing.
  * names   names of the arguments in errors; NULL, or a NULL entry: the names in psk_rows[op].
- * Errors  INVALID_ARGUMENT  says what does not fit and what it should be: "w is (4, 5), but x is (6, 3): w must be (3, *)"
- */
+ * Errors  INVALID_ARGUMENT  says what does not fit and what it should be: "w is (4, 5), but x is (6, 3): w must be (3, *)" */
 PSI_MUST ps_status psk_op_check(psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs, const char *const *names,
                                 struct psi_err *err);
 /** Shape of argument `arg`, an output, as the other arguments give it. False: they do not determine it. */

@@ -80,9 +80,8 @@ const char *psk_blas_coretype(void)
         return NULL;
     }
     if (__builtin_cpu_is("amd") && family == 0x19) {
-        /* Zen 4 runs 512-bit operations in two halves. GF/s of OpenBLAS 0.3.21 in a 128x784x512 product, one thread, by kernel
-         * set: Haswell 109, Zen (OpenBLAS's own choice) 107, SkylakeX 102; in the product for dw 109, 100, 102. Zen 5 has full
-         * width: SkylakeX doubles. */
+        /* Zen 4 runs 512-bit operations in two halves. GF/s of OpenBLAS 0.3.21, 128x784x512 product, one thread: Haswell 109, Zen
+         * (OpenBLAS's own choice) 107, SkylakeX 102; product for dw 109, 100, 102. Zen 5 has full width: SkylakeX doubles. */
         return "Haswell";
     }
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16") ? "Cooperlake" : "SkylakeX";

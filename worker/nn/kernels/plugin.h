@@ -7,16 +7,14 @@
 
 #define PSK_PLACES_MAX 6
 
-/**
- * The plugin called name ("cpu"), found and opened at the first call and kept until the process ends. Looks into PS_PLUGIN_DIR;
+/** The plugin called name ("cpu"), found and opened at the first call and kept until the process ends. Looks into PS_PLUGIN_DIR;
  * the directory of the library (or program) with this function, and ../lib; the directory of the program, and ../lib; and the
  * compiled-in PSI_PLUGINDIR, in this order. If PS_PLUGIN_DIR has a file of the plugin, no other place is used, even if that file
  * cannot be opened.
  *
  * Thread   any; the first call opens, others wait.
  * Errors   PS_UNIMPLEMENTED     no usable plugin: the text says what is wrong with existing ones, and where it was looked for
- *          PS_INVALID_ARGUMENT  no plugin's name ([a-z0-9], at most 15 bytes)
- */
+ *          PS_INVALID_ARGUMENT  no plugin's name ([a-z0-9], at most 15 bytes) */
 PSI_MUST ps_status psk_plugin_get(const char *name, const struct psk_plugin **out_plugin, struct psi_err *err);
 /** Path of an open plugin; NULL: it is not open. Static text; any thread. */
 const char *psk_plugin_path(const char *name);

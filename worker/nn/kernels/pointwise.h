@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Formulas of one value, which all plugins share.
+/* Formulas of one value, which all plugins share.
  *
  * Losses of x with target t, d = x - t, and their slopes in x:
  *   squared       d^2                                           2 d
@@ -11,8 +10,7 @@
  * sigmoid_cross_entropy_with_logits.) A NaN in x or t gives NaN.
  *
  * GELU (Hendrycks and Gimpel 2016), the exact form: y = x Phi(x), Phi(x) = erfc(-x / sqrt 2) / 2, slope Phi(x) + x exp(-x^2 / 2)
- * / sqrt(2 pi). Beyond |x| = 14 float32 has Phi = 0 or 1: infinities give no NaN.
- */
+ * / sqrt(2 pi). Beyond |x| = 14 float32 has Phi = 0 or 1: infinities give no NaN. */
 #ifndef PSK_POINTWISE_H
 #define PSK_POINTWISE_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads entries of zip archives with libzip, which verifies their checksums. Failure modes: the file is no archive; an entry is
- * damaged, or does not fit into memory; a build without libzip. */
+/* Reads entries of zip archives by libzip, which verifies checksums. Failures: no archive, damaged entry, no memory or libzip. */
 #include "data.h"
 
 #include <stdio.h>

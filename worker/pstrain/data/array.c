@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NumPy's arrays, in files or in an .npz archive. X has the shape (examples, ...): the numbers of an example are its features. Y
+/* NumPy's arrays, in files or in an .npz archive. X has the shape (examples, ...): the numbers of an example are its features. Y
  * has the shape (examples) or (examples, 1). Any dtype of booleans, integers and floats, little- or big-endian, row-major or
  * column-major (Fortran).
  *

@@ -72,8 +72,7 @@ struct data_options {
 /** Check the form of spec, the text for data_load(), without opening files. 0, or -1 with a line in err. *out_dense: the format
  * has dense examples; *out_numbers: it may have numbers as labels (regression). Both may be NULL. */
 int data_spec_check(const char *spec, bool *out_dense, bool *out_numbers, char *err);
-/**
- * Load "digits", "mnist:DIR" or another row of the table of formats (load.c).
+/** Load "digits", "mnist:DIR" or another row of the table of formats (load.c).
  *
  * digits     1,437 training and 360 test images of 8 x 8, shuffled with a fixed seed so that all workers agree on the split. File
  *            digits/digits.csv.gz is looked for in $PS_DATA_DIR if that is set; else in ../share/psd/data and ../../../data of
@@ -91,8 +90,7 @@ int data_spec_check(const char *spec, bool *out_dense, bool *out_numbers, char *
  * Without test files csv, npy and npz keep a fixed fifth of the examples for the test.
  *
  * options    borrows; NULL: {.base = DATA_BASE_FOUND}.
- * out        the caller frees it with data_free(). All zeros on failure.
- */
+ * out        the caller frees it with data_free(). All zeros on failure. */
 int data_load(const char *spec, const struct data_options *options, struct dataset *out, char *err);
 void data_free(struct dataset *set);
 
@@ -128,14 +126,12 @@ struct data_known {
     int64_t features; /* rows of the first layer's weight matrix; 0: not known */
 };
 
-/**
- * Number the classes and columns of a sparse set as an existing model does. If the set's base was only guessed, the model's
+/** Number the classes and columns of a sparse set as an existing model does. If the set's base was only guessed, the model's
  * base replaces it. set->note then says how labels and indices are numbered.
  *
  * known      borrows; a fact that is not known stays as found in the files.
  * Returns    0, or -1 with a line in err, and set is unchanged: a label that the model does not have, index 0 in a model that
- *            counts from 1, another base than data_options.base, an index above the model's features.
- */
+ *            counts from 1, another base than data_options.base, an index above the model's features. */
 int data_adopt(struct dataset *set, const struct data_known *known, char *err);
 /** Free the training examples of a set; keep train_count and the test examples. 0; -1: no memory, the set is unchanged. */
 int data_keep_test(struct dataset *set, char *err);
@@ -146,15 +142,13 @@ void data_shuffle(int64_t count, uint64_t seed, uint64_t stream, int64_t *order)
 int64_t data_share_count(int64_t count, int64_t worker_index, int64_t worker_count);
 /** Find which part of an epoch's order a worker reads: order[*out_first] to order[*out_first + *out_count - 1]. */
 void data_share_range(int64_t count, int64_t worker_index, int64_t worker_count, int64_t *out_first, int64_t *out_count);
-/**
- * The examples that one worker reads in one epoch: order[*out_first] to order[*out_first + *out_count - 1].
+/** The examples that one worker reads in one epoch: order[*out_first] to order[*out_first + *out_count - 1].
  *
  * The whole set is shuffled anew in each epoch and divided into worker_count disjoint shares, which cover it and differ by at
  * most one example. Workers that pass the same count, seed, epoch and worker_count agree.
  *
  * order      [count], filled. *out_count is 0 for some workers if there are more workers than examples.
- * Requires   0 <= worker_index < worker_count, count >= 0.
- */
+ * Requires   0 <= worker_index < worker_count, count >= 0. */
 void data_share(int64_t count, uint64_t seed, uint64_t epoch, int64_t worker_index, int64_t worker_count, int64_t *order,
                 int64_t *out_first, int64_t *out_count);
 
@@ -200,8 +194,7 @@ struct data_file {
     int plain;            /* 1: not compressed; 0: gzip */
 };
 
-/** Open a file, plain or gzip; borrows path until data_file_close(). Returns 0; 1: no such file; -1: another error, such as an
- * unknown compression. 1 and -1 come with a line in err. */
+/** Open a file (gzip too); borrows path until data_file_close(). 0; 1: no such file; -1: another error. 1, -1: a line in err. */
 int data_file_open(struct data_file *file, const char *path, char *err);
 /** Read exactly `bytes` bytes. An earlier end of the file is an error; its message names the position and `what`. */
 int data_file_read(struct data_file *file, void *buf, size_t bytes, const char *what, char *err);

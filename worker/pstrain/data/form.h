@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The form of a data set: facts about its columns, stored with a model. A column has numbers, with mean and scale to standardize;
+/* The form of a data set: facts about its columns, stored with a model. A column has numbers, with mean and scale to standardize;
  * categories, with their values; or the labels. As a text, the form is CSV with one line for each column:
  *
  *   number,NAME,MEAN,SCALE      the feature is (value - MEAN) / SCALE
  *   category,NAME,VALUE,...     a feature for each value: 1 where the column has it, else 0
- *   label,NAME[,VALUE,...]      the classes in their order; without values: a number that is predicted
- */
+ *   label,NAME[,VALUE,...]      the classes in their order; without values: a number that is predicted */
 #ifndef PSTRAIN_FORM_H
 #define PSTRAIN_FORM_H
 

@@ -13,13 +13,11 @@ struct idx_paths {
     char path[IDX_FILES][PATH_MAX];
 };
 
-/**
- * Find the four files of the set.
+/** Find the four files of the set.
  *
  * where    a directory, or DIR/PREFIX for names like PREFIX-train-images-idx3-ubyte. In a directory the names without a prefix
  *          are taken; if there are none, those with the only prefix.
- * Returns  0, or -1 with a line in err (CLI_ERR_BYTES): a missing file or directory; files of several sets and no prefix.
- */
+ * Returns  0, or -1 with a line in err (CLI_ERR_BYTES): a missing file or directory; files of several sets and no prefix. */
 int idx_find(const char *where, struct idx_paths *out, char *err);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the reader of a data set by its name on the command line. Failure modes: an unknown name (the known ones are listed),
- * no digits file (the places are listed), errors of the readers, no memory. */
+/* Chooses the reader of a data set by its name. Failure modes: an unknown name, no digits file, errors of readers, no memory. */
 #include "data.h"
 
 #include <limits.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * MNIST, and other sets of images in IDX files. A file holds two bytes 0, a type, the number of dimensions, each dimension as
+/* MNIST, and other sets of images in IDX files. A file holds two bytes 0, a type, the number of dimensions, each dimension as
  * u32, then the elements, row-major. All numbers are big-endian.
  *   images:  0x00000803, count, rows, columns, then a byte for each pixel, 0 to 255, which becomes 0 to 1. 2 or 4 dimensions are
  *            read too, and float32 and float64, whose values are not changed
@@ -9,8 +8,7 @@
  * Both headers of a pair are compared with each other and with the size of the file before anything is allocated. gzip makes
  * a file at most 1032 times smaller, so a small file cannot claim a large content. Failure modes, with file and byte: no file,
  * wrong magic, sizes of 0 or too large, counts that differ, another image size in the test set, a label below 0 or too high, a
- * pixel that is not finite, a file too short or too long, damaged gzip.
- */
+ * pixel that is not finite, a file too short or too long, damaged gzip. */
 #include "idx.h"
 
 #include <inttypes.h>

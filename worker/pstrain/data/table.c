@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CSV files of examples, one a line. The first value of a column says whether it has numbers or categories. Categories become a
+/* CSV files of examples, one a line. The first value of a column says whether it has numbers or categories. Categories become a
  * feature for each value, in the order of form_compare(). The label's column gives classes, or numbers to be predicted.
  *
  * Happy path: read the files; find the columns; in pass 1 check all fields, and find the values of categories and the classes; in

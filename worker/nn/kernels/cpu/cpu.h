@@ -34,8 +34,7 @@ enum { PSK_CPU_THREADS_MAX = 1024, PSK_CPU_CUT = 16 /* floats per cache line */ 
 typedef void (*psk_cpu_part_fn)(const void *work, uint32_t part, uint32_t parts);
 /** Do all parts (at most PSK_CPU_THREADS_MAX) on this thread and idle helpers; returns when all are done. Any thread. */
 void psk_cpu_split(uint32_t parts, psk_cpu_part_fn fn, const void *work);
-/** First element of part `part` when n elements are cut into parts; n for part == parts. A multiple of PSK_CPU_CUT, so that no
- * two threads write to one cache line. */
+/** First element of part `part` of n elements; part == parts: n. A multiple of PSK_CPU_CUT: no two threads share a cache line. */
 static inline int64_t psk_cpu_cut(int64_t n, uint32_t part, uint32_t parts)
 {
     return part < parts ? n * part / parts / PSK_CPU_CUT * PSK_CPU_CUT : n;

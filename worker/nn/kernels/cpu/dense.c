@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A dense layer by three matrix products (oneDNN if the machine has it, else CBLAS) and loops over rows.
+/* A dense layer by three matrix products (oneDNN if the machine has it, else CBLAS) and loops over rows.
  *   y = act(x w + b)        dw = x^T dy        db_j = sum_i dy_ij        dx = (dy w^T) act'(x)
  * Happy path: the host has checked the shapes, so BLAS cannot fail. The work is cut into as many parts as there are threads, or
  * fewer. Each part is a product of its own, followed by its bias and activation while the data is in the cache. With beta = 0
@@ -13,8 +12,7 @@
  * The program may use OpenBLAS too. The plugin takes over OpenBLAS's number of threads only if OPENBLAS_NUM_THREADS sets it.
  * Otherwise OpenBLAS has one thread during products made here, and the program's number again afterwards.
  *
- * This is the only file that includes cblas.h (OpenBLAS's defines the macro I).
- */
+ * This is the only file that includes cblas.h (OpenBLAS's defines the macro I). */
 #include "cpu.h"
 
 #include "common/clones.h"
@@ -147,8 +145,7 @@ static struct psk_cpu_product cut_product(const struct layer *l, uint32_t part, 
     return p;
 }
 
-/* Set l->cut, and return the number of parts, each large enough to be worth a hand-over to another thread. It is 1 if the library
- * cannot compute several products at the same time. */
+/* Set l->cut; return the number of parts, each worth a hand-over to a thread; 1: the library computes one product at a time. */
 static uint32_t parts_of(struct layer *l)
 {
     int version[3];
@@ -182,8 +179,7 @@ static void dense_part(const void *work, uint32_t part, uint32_t parts)
     }
 }
 
-/* Add up the parts' results for one range of columns of y, and apply the activation. The columns are divided at cache lines, so
- * that no two threads write to one. */
+/* Add up the parts' results for a range of y's columns (cut at cache lines, for one writer each), and apply the activation. */
 static void dense_sum_part(const void *work, uint32_t part, uint32_t parts)
 {
     const struct layer *l = work;

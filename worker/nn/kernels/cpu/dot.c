@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dot interaction (DLRM, Naumov et al. 2019): y_ij = <x_i, x_j> for all pairs of fields i > j of a row.
- *   dx_i = sum over j of dy_ij x_j */
+/* Dot interaction (DLRM, Naumov et al. 2019): y_ij = <x_i, x_j> for all pairs of fields i > j of a row; dx_i = sum_j dy_ij x_j */
 #include "cpu.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU plugin's table and its one exported symbol. There is one device, whose memory is the host's. Work is done within the
- * call, so streams and events have no state. Failure mode: no memory. */
+/* The CPU plugin's table. Work is done in the call, in host memory: streams and events have no state. Failure: no memory. */
 #include "cpu.h"
 
 #include "common/mem.h"

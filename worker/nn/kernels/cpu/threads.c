@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Helper threads, which compute parts of the work of a thread that calls psk_cpu_split().
+/* Helper threads, which compute parts of the work of a thread that calls psk_cpu_split().
  *
  * Happy path: the caller publishes its work, wakes helpers that sleep, and does part 0. Helpers take parts. The caller then does
  * parts that nobody has taken, and waits for the others. Helpers check for new work for SPIN_NS and then sleep. What a part is
@@ -13,8 +12,7 @@
  *
  *   ticket   number of the work (32 bits), its number of parts (16), index of the next free part (16). A thread takes a part by a
  *            compare-and-exchange of the whole ticket, so that it never takes a part of newer work. `part` and `part_work` stay
- *            valid while a thread computes a part, because the caller waits for all parts.
- */
+ *            valid while a thread computes a part, because the caller waits for all parts. */
 #include "cpu.h"
 
 #include <dlfcn.h>
@@ -25,8 +23,7 @@
 #include <time.h>
 
 /* In ns. SPIN_NS: so long a helper checks for work, and a caller for the end of its work, before it sleeps; longer than the pause
- * between two operations of a training step. ALONE_NS: after this time each check also yields the CPU. PAUSES: instructions per
- * check. */
+ * between operations of a training step. ALONE_NS: from then on each check yields the CPU. PAUSES: instructions a check. */
 enum { SPIN_NS = 100000, ALONE_NS = 10000, PAUSES = 8 };
 
 static pthread_mutex_t one_caller = PTHREAD_MUTEX_INITIALIZER; /* taken before `lock` */
