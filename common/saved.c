@@ -4,6 +4,7 @@
  * they come. The first error ends the reading of a file. */
 #include "saved.h"
 
+#include "blob.h"
 #include "crc32c.h"
 #include "map.h"
 #include "mem.h"
@@ -211,7 +212,8 @@ static bool can_be(const struct psi_saved_variable *v)
         return false;
     }
     uint64_t elements = (uint64_t)ps_shape_elements(&v->shape);
-    return v->dtype == PS_STRING ? v->bytes >= (elements + 1) * 8 : v->bytes == elements * ps_dtype_bytes(v->dtype);
+    return v->dtype == PS_STRING ? elements <= PS_STRING_ELEMENTS_MAX && psi_blob_size_check(v->bytes, elements, NULL) == PS_OK
+                                 : v->bytes == elements * ps_dtype_bytes(v->dtype);
 }
 
 static ps_status take_container(struct psi_saved_state *s, const char *name, struct psi_err *err)

@@ -85,9 +85,9 @@ struct psd_conn *psd_held_work(struct psd_task *t)
 
 void psd_held_tick(struct psd_task *t)
 {
-    struct psi_list *it = NULL;
+    struct psi_list *it = NULL, *tmp = NULL;
     psd_cut_tick(t, t->now_ms);
-    PSI_LIST_FOREACH(it, &t->held) {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->held) { /* an answer without memory closes its connection */
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, held);
         if (t->now_ms - c->held_beat_ms >= t->config.beat_ms) {
             c->held_beat_ms = t->now_ms;

@@ -98,7 +98,7 @@ static void move(struct psd_task *t, const struct psd_progress *p, bool all)
     }
     struct psd_conn *c = record->conn;
     /* answer if the push is finished, and c, which brought it, is still connected */
-    if (n->progress == NULL && c != NULL && c->number == n) {
+    if (n->progress == NULL && c != NULL && !c->closing && c->number == n) {
         psd_push_answer(t, c, v, wire, n);
     }
 }

@@ -97,8 +97,8 @@ struct psd_conn *psd_listing_work(struct psd_task *t)
 
 void psd_listing_tick(struct psd_task *t)
 {
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->listings) {
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->listings) { /* an answer without memory closes its connection */
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
         if (c->listing_of->flags == PS_FLAG_REPLY && t->now_ms - c->listing_beat_ms >= t->config.beat_ms) {
             c->listing_beat_ms = t->now_ms;

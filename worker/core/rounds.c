@@ -213,7 +213,7 @@ static void on_rejoined(struct psi_client *c, struct psi_ask *ask, const struct 
     psi_client_log(c, PSI_LOG_WARN, "place_lost", PSI_KV("member", m.member), PSI_KV("round", m.round), PSI_KV("taken", taken),
                    PSI_KV("why", "the directory had not heard of this session for a lease"));
     /* a restarted directory may report an older global step: keep the last known one (c->step - 1) if that is higher */
-    int64_t step = (int64_t)m.step + 1 < (int64_t)c->step ? (int64_t)c->step - 1 : (int64_t)m.step;
+    int64_t step = m.step + 1 < c->step ? (int64_t)c->step - 1 : (int64_t)m.step;
     step_over(ask->req, step, taken, true);
 }
 

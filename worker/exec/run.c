@@ -147,12 +147,13 @@ static ps_status conclude(struct psi_exec_run *r, size_t *out_bytes, struct psi_
     return err->code == PS_OK ? write_answer(r, out_bytes, err) : err->code;
 }
 
-/* Call before the run is freed: tells the server why it failed, and clears the call's pointer to it, which cancel() reads. */
-static void leave(struct psi_exec_run *r, ps_reason reason)
+/* Call before the run is freed: tells the server why it failed, and replaces the call's pointer to the run, which run() and
+ * cancel() read. data: NULL, or the executor if the call has not ended yet, so that neither of them begins anything. */
+static void leave(struct psi_exec_run *r, ps_reason reason, void *data)
 {
     r->ops->functions->reason(r->call, reason);
     (void)pthread_mutex_lock(&r->ops->lock);
-    *r->ops->functions->data(r->call) = NULL;
+    *r->ops->functions->data(r->call) = data;
     (void)pthread_mutex_unlock(&r->ops->lock);
 }
 
@@ -164,7 +165,7 @@ static void finish(struct psi_exec_run *r)
     size_t out_bytes = 0;
     psi_err_none(&err);
     const ps_status st = conclude(r, &out_bytes, &err);
-    leave(r, err.reason);
+    leave(r, err.reason, r->ops);
     psi_exec_run_free(r); /* before the answer is sent: the client's next run may need the memory at once */
     PSI_IGNORE(functions->finish(call, st, out_bytes, err.text)); /* no other thread can have finished the call */
 }
@@ -457,7 +458,6 @@ static ps_status advance(struct psi_exec_run *r, size_t *out_bytes, struct psi_e
 {
     ps_status st = PS_OK;
     if (r->stage == PSI_EXEC_READING) {
-        atomic_store_explicit(&r->pending, r->awaits ? 2 : 1, memory_order_relaxed);
         st = start_reads(r, err);
         if (st != PS_OK) {
             note_error(r, err);
@@ -490,10 +490,14 @@ static enum entry entry_of(ps_ops *ops, psd_call *call, bool whole, struct psi_e
 {
     enum entry entry = ENTRY_SPURIOUS;
     (void)pthread_mutex_lock(&ops->lock);
-    struct psi_exec_run *r = *ops->functions->data(call);
-    if (r == NULL) {
+    void *data = *ops->functions->data(call);
+    struct psi_exec_run *r = data == ops ? NULL : data;
+    if (data == ops) {
+        entry = ENTRY_SPURIOUS; /* finish() is ending the call */
+    } else if (r == NULL) {
         entry = ENTRY_FIRST;
     } else if (r->ready) {
+        r->ready = false; /* a further entry that the server had begun before is spurious */
         entry = ENTRY_READY;
     } else if (r->awaits && whole) {
         r->awaits = false;
@@ -528,6 +532,9 @@ static ps_status begin(ps_ops *ops, psd_call *call, const void *in, size_t in_by
     r->since_ns = r->run.trace ? now_ns() : 0;
     r->times.queue_ns = r->run.trace ? ops->functions->queued_ns(call) : 0;
     (void)pthread_mutex_lock(&ops->lock);
+    r->cancelled = ops->functions->cancelled(call); /* cancel() may have come before it could find the run */
+    r->awaits = r->awaits && !r->cancelled;
+    atomic_store_explicit(&r->pending, r->awaits ? 2 : 1, memory_order_relaxed);
     *ops->functions->data(call) = r;
     (void)pthread_mutex_unlock(&ops->lock);
     return PS_OK;
@@ -562,7 +569,7 @@ ps_status psi_exec_call_run(void *ctx, psd_call *call, const void *in, size_t in
         if (st == (ps_status)PSD_CALL_PENDING) {
             return st;
         }
-        leave(r, err.reason);
+        leave(r, err.reason, NULL);
         psi_exec_run_free(r);
     } else {
         ops->functions->reason(call, err.reason);
@@ -577,7 +584,8 @@ void psi_exec_call_cancel(void *ctx, psd_call *call)
 {
     ps_ops *ops = ctx;
     (void)pthread_mutex_lock(&ops->lock);
-    struct psi_exec_run *r = *ops->functions->data(call);
+    void *data = *ops->functions->data(call);
+    struct psi_exec_run *r = data == ops ? NULL : data;
     const bool awaited = r != NULL && r->awaits;
     if (r != NULL) {
         r->cancelled = true;
@@ -585,6 +593,9 @@ void psi_exec_call_cancel(void *ctx, psd_call *call)
         cancel_moves(r);
     }
     (void)pthread_mutex_unlock(&ops->lock);
+    if (data == NULL) {
+        PSI_IGNORE(ops->functions->again(call)); /* a call without a run may wait for input: run() is entered, and ends it */
+    }
     if (awaited) {
         on_ended(r); /* `awaits` counted 1 in r->pending: the run no longer waits for input */
     }

@@ -307,7 +307,9 @@ _Static_assert((int)OPEN_AT_ONCE >= (int)PSI_PARTS_MAX, "a batch has all parts o
 static ps_status parts_check(struct psi_file_var *v, struct psi_err *err)
 {
     for (uint32_t i = 0; v->parts != NULL && i < v->cut.count; i++) {
-        if (v->parts[i].torn || v->parts[i].info.dtype != v->parts[0].info.dtype) {
+        const ps_shape shape = psi_part_shape(&v->cut, i);
+        if (v->parts[i].torn || v->parts[i].info.dtype != v->parts[0].info.dtype ||
+            !psi_shape_equal(&v->parts[i].info.shape, &shape)) {
             return psi_fail(err, PS_ABORTED, "variable '%s': somebody else makes it anew", v->info.name);
         }
         v->handle = v->parts[i].handle;

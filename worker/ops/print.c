@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LINE_BYTES_MAX = 1 << 20 }; /* a longer line is cut: a client says how many elements are printed, and how often */
 /* A growing line. After the first failure nothing more is appended. */
 struct line {
     struct psi_buf buf;
@@ -159,13 +160,18 @@ PSI_RUN(print)
     if (st != PS_OK || silent) {
         return st;
     }
-    psi_buf_init(&l.buf, SIZE_MAX / 4);
+    psi_buf_init(&l.buf, LINE_BYTES_MAX);
     append_escaped(&l, (const unsigned char *)(attrs->message != NULL ? attrs->message : ""),
                    attrs->message != NULL ? strlen(attrs->message) : 0);
     for (uint32_t i = 1; i < in_count; i++) {
         append_text(&l, "[");
         append_value(&l, &in[i], attrs->summarize == 0 ? PSI_OP_SUMMARIZE : attrs->summarize);
         append_text(&l, "]");
+    }
+    if (l.st == PS_RESOURCE_EXHAUSTED && l.buf.len > LINE_BYTES_MAX / 2) { /* otherwise there is no memory */
+        l.buf.len = l.buf.len < LINE_BYTES_MAX - 4 ? l.buf.len : LINE_BYTES_MAX - 4;
+        l.st = PS_OK;
+        append_text(&l, "...");
     }
     append_text(&l, "\n");
     if (l.st == PS_OK) {

@@ -509,6 +509,11 @@ static ps_status head_decode(struct cursor *c, ps_v1_RunHead *m, struct psi_err 
         return psi_fail(err, PS_INVALID_ARGUMENT, "head: %" PRIu64 " parts in %zu bytes",
                         (uint64_t)m->inputs + m->rows + m->outputs, c->n);
     }
+    if (m->inputs > PSI_RUN_VALUES_MAX || m->rows > PSI_RUN_VALUES_MAX || m->outputs > 2 * PSI_RUN_VALUES_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "head: %" PRIu32 " inputs, %" PRIu32 " rows, %" PRIu32 " outputs; at most %u, %u, %u", m->inputs, m->rows,
+                        m->outputs, PSI_RUN_VALUES_MAX, PSI_RUN_VALUES_MAX, 2 * PSI_RUN_VALUES_MAX);
+    }
     if (m->key.size != (m->container.size > 0 ? PSI_RUN_KEY_BYTES : 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "head: a container has a key of %d bytes, not %u", PSI_RUN_KEY_BYTES,
                         (unsigned)m->key.size);

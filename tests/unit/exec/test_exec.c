@@ -313,6 +313,29 @@ TEST(test_deliveries)
     assert_true(result_of(f, 0) == 5);
 }
 
+/* The server enters run() once more than the run has asked for, as it does when the rest of the input comes while run() is
+ * entered for the first time: nothing begins a second time, also while the call ends. */
+TEST(test_entered_once_too_often)
+{
+    struct psi_run_input in[] = {variable_of(&ON_PS), inline_of(&THREE)};
+    struct psi_run_output out[] = {to(PSI_RUN_TO_ASSIGN, 2, &OTHER)};
+    struct psi_run_row row;
+    const struct psi_run run = run_of(in, &row, out, 1);
+    struct fake_exec *f = fake_exec_new(0);
+    begin(f, &run);
+    enter(f);
+    assert_int_equal(f->call.move_count, 1);
+    end_move(f, 0, PS_OK, PS_NOTHING_APPLIED, &TWO);
+    enter(f);
+    assert_int_equal(f->call.move_count, 2);
+    enter(f);
+    assert_true(f->call.move_count == 2 && !f->call.over);
+    f->call.enters_at_end = true; /* between the end of the run and that of the call */
+    end_move(f, 1, PS_OK, PS_NOTHING_APPLIED, NULL);
+    assert_over(f, PS_OK, "");
+    assert_int_equal(f->call.move_count, 2);
+}
+
 /* ---- what is refused before anything is read ---- */
 
 static void refused(struct fake_exec *f, const struct psi_run *run, ps_status st, const char *part)
@@ -583,6 +606,14 @@ TEST(test_early_run_that_is_cancelled)
     f->call.cancelled = true;
     rest_comes(f); /* a run that has not begun */
     assert_over(f, PS_CANCELLED, "nobody waits");
+    begin_early(f, &run, f->call.in.len);
+    cancel_call(f); /* the rest of its input never comes */
+    assert_int_equal(f->call.agains, 1);
+    enter(f);
+    assert_over(f, PS_CANCELLED, "nobody waits");
+    f->call.cancels_at_once = true;
+    begin_early(f, &run, sizeof(float)); /* cancel() comes before it can find the run */
+    assert_over(f, PS_CANCELLED, "");
 }
 
 TEST(test_row_that_fails)
@@ -743,6 +774,7 @@ TEST(test_torture)
         enter(f);
         end_open(f);
         assert_over(f, PS_OK, "");
+        f->call.data = NULL;
         f->call.over = f->call.pending = false;
         f->call.ends = f->call.agains = f->call.move_count = 0;
         psi_mem_fail_after(n);
