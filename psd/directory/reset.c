@@ -117,7 +117,7 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset);
 
 static void note_failed(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
-    /* the disk still says that the reset is open, so the record in memory says so again, too */
+    /* the disk still says that the reset is open, so the record in memory says so again */
     PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL));
     reset->noting = false;
     ask_later(t, reset, err);
@@ -245,7 +245,7 @@ void psd_resets_work(struct psd_task *t)
         struct psd_reset *reset = at_reset(it);
         if (reset->forgetting && !t->forgets_names) {
             forget_some(t, reset->container);
-            t->forgets_names = true;  /* another reset may have names to forget, too */
+            t->forgets_names = true;  /* another reset may have names to forget */
             finish_if_done(t, reset); /* may free `reset` */
             return;
         }

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* for a variable with fewer bytes (value and slots) no task is asked: it fits almost any budget, and the owners check it, too */
+/* for a variable with fewer bytes (value and slots) no task is asked: it fits almost any budget, and the owners check it */
 #define ASKED_FROM_BYTES ((uint64_t)16 << 20)
 
 /* Bytes of value and slots of a variable of this shape. */

@@ -234,7 +234,7 @@ static ps_status look_again(struct errand *e, int64_t left_ms, struct psi_err *e
     if (old->users == 0) {
         drop(old);
     }
-    e->cached = e->known->there; /* the record is that of an earlier transfer whose variable was gone, too */
+    e->cached = e->known->there; /* true: an earlier transfer, whose variable was gone, has looked the name up */
     if (e->cached) {
         return go_on(e, err);
     }
