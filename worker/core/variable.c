@@ -569,7 +569,7 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
     var->checkpoint = a->checkpoint;
     var->checkpoint_version = a->checkpoint_version;
     var->in_force = optimizer;
-    var->rounds = a->rounds_mode <= PS_SYNC_STALENESS ? (ps_sync_mode)a->rounds_mode : PS_SYNC_NONE;
+    psi_sync_note(peer->c, var, a->rounds_mode <= PS_SYNC_STALENESS ? (ps_sync_mode)a->rounds_mode : PS_SYNC_NONE);
     note_rate(peer, var, a->rate);
     return PS_OK;
 }
