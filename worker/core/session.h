@@ -166,7 +166,7 @@ enum psi_session_event {
     /* ready, restore, deletion */
     PSI_ON_READY,        /* ps_session_ready() was called: from now on a recovery makes the session ready */
     PSI_ON_READIED,      /* READY has ended. number: chief number of this session; 0: it was not chief */
-    PSI_ON_READIED_HALF, /* the same; only a part of the variables had values, and this session as chief may discard them */
+    PSI_ON_READIED_HALF, /* as PSI_ON_READIED, and this session as chief may discard a model of which a part has no values */
     PSI_ON_WAS_READY,    /* READY has succeeded. Answer 1: for the first time */
     PSI_ON_RESTORE,      /* `who` runs the restore function under this chief number; 0: the function has returned */
     PSI_ON_DELETE,       /* number 1: a call begins by which the program deletes a variable or queue; 0: such a call has ended */
