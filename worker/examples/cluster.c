@@ -69,7 +69,9 @@ int main(int argc, char **argv)
     ps_variable_spec_init(&variable), variable.dtype = PS_STRING; /* no name is given: the names are Variable, Variable_1 ... */
     ps_placer *placer = ps_placer_new();
     for (int i = -1; i < 0 || i < count; i++) { /* -1: variable l, in no device scope; then a variable v on each ps task */
-        snprintf(device, sizeof(device), i < 0 ? "" : "/job:ps/task:%d", i < 0 ? 0 : tasks[i]);
+        if (i >= 0) {
+            snprintf(device, sizeof(device), "/job:ps/task:%d", tasks[i]);
+        }
         must(ps_placer_push(placer, device)), must(ps_placer_place(placer, NULL, 0, device, sizeof(device), NULL));
         must(ps_placer_pop(placer)), must(ps_variable_get(s, &variable, &v));
         if (i < 0 || i + 1 == count) {

@@ -15,7 +15,9 @@ static char who[32] = "shared_queue", error[512];
 static ps_session *s; /* after fork() each process has its own s, var, q and value */
 static ps_variable *var;
 static ps_queue *q;
-static float value;
+static float value, one = 1;
+static const ps_from from = {&value, sizeof(value)};
+static const ps_into into = {&value, sizeof(value)};
 
 static void must(ps_status st)
 {
@@ -36,7 +38,7 @@ static void parameter_server(void)
     }
     must(ps_barrier(s, "ended", (int)workers + 1)); /* waits here for the workers, which come after their last step */
     for (must(ps_queue_size(q, &size)), printf("ps q.size():  %d\n", (int)size); size > 0; size--) {
-        must(ps_dequeue(q, &(ps_into){&value, sizeof(value)}, 1, 0)), printf("ps: r %.1f\n", (double)value);
+        must(ps_dequeue(q, &into, 1, 0)), printf("ps: r %.1f\n", (double)value);
     }
     printf("%s: ended...\n", who);
 }
@@ -49,8 +51,8 @@ static void worker(void)
     printf("%s: variables initialized\n", who);
     for (unsigned i = 0; i < steps; i++, sleep(pause_s)) { /* sleep: the pace */
         must(ps_variable_read(var, &value, sizeof(value))), printf("%s: incrementing var %.1f\n", who, (double)value);
-        must(ps_variable_assign_add(var, &(float){1}, sizeof(float), &value, sizeof(value)));
-        must(ps_enqueue(q, &(ps_from){&value, sizeof(value)}, 1, 0));
+        must(ps_variable_assign_add(var, &one, sizeof(one), &value, sizeof(value)));
+        must(ps_enqueue(q, &from, 1, 0));
     }
     printf("%s: ended...\n", who), must(ps_barrier(s, "ended", (int)workers + 1));
 }
