@@ -231,6 +231,35 @@ TEST(test_vars)
     psi_buf_fini(&two);
 }
 
+/* A foreign task lists strings in parts: their elements have no size by which the whole could be put together. */
+TEST(test_vars_of_strings_in_parts)
+{
+    static const ps_dtype dtypes[] = {PS_F32, PS_STRING};
+    for (size_t i = 0; i < ARRAY_COUNT(dtypes); i++) {
+        struct seen seen = {0};
+        struct psi_list_sink sink = {.variable = see, .ctx = &seen};
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct fake_request *vars = fake_begin(f, PSI_REQ_VARS, NULL, NULL, &sink, 60000);
+        struct psi_buf body;
+        ps_v1_VarAnswer m = ps_v1_VarAnswer_init_zero;
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        PSI_BYTES_SET(m.container, "localhost");
+        PSI_BYTES_SET(m.name, "s/part_0");
+        m.dtype = dtypes[i];
+        m.dims_count = 1;
+        m.dims[0] = 1;
+        m.has_part = true;
+        m.part = (ps_v1_PartOf){.count = 2, .rows = 2};
+        psi_buf_init(&body, 4096);
+        assert_int_equal(psi_list_append(&body, &ps_v1_VarAnswer_msg, &m, NULL), PS_OK);
+        struct fake_answer a = {.body = &body};
+        fake_reply(f, 0, PS_OP_VARS, fake_take(f, 0, PS_OP_VARS)->h.id, false, &a);
+        assert_int_equal(vars->req.status, dtypes[i] == PS_STRING ? PS_INTERNAL : PS_OK);
+        assert_int_equal(seen.count, dtypes[i] != PS_STRING);
+        psi_buf_fini(&body);
+    }
+}
+
 static void see_container(void *ctx, const ps_container_info *info)
 {
     struct seen *seen = ctx;
