@@ -52,6 +52,9 @@ static void take_task(struct psi_code *k, struct psd_task *t)
 {
     struct psi_state_task x = {.position = 0};
     psi_state_task(k, &x);
+    if (good(k) && (x.next_order == 0 || x.chief_number > PS_CHIEF_NUMBER_MAX)) {
+        psi_code_wrong(k, "numbers that no task has");
+    }
     t->position = x.position;
     t->chief_number = x.chief_number;
     /* a loaded variable's handle is its psd_variable.order; the serving task that takes the variable over gives it a new one */
@@ -543,8 +546,8 @@ static void take_chief(struct psi_code *k, struct psd_task *t)
     if (!good(k)) {
         return;
     }
-    if (psd_chief_find(&t->chiefs, x.container) != NULL) {
-        psi_code_wrong(k, "a chief comes twice");
+    if (psd_chief_find(&t->chiefs, x.container) != NULL || x.number > PS_CHIEF_NUMBER_MAX) {
+        psi_code_wrong(k, "a chief that cannot be, or comes twice");
         return;
     }
     k->st = psd_chief_reserve(&t->chiefs, x.container, false, &made, k->err);

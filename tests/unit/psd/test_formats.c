@@ -599,6 +599,14 @@ TEST(test_names_that_are_none)
     ASSERT_ALTERED(none, PSI_STATE_RESET, reset, true, x.container = "a//b");
 }
 
+/* No variable has order 0, and behind the highest chief number the next one would be low. */
+TEST(test_numbers_that_cannot_be)
+{
+    ASSERT_ALTERED("numbers that no task has", PSI_STATE_TASK, task, true, x.next_order = 0);
+    ASSERT_ALTERED("numbers that no task has", PSI_STATE_TASK, task, true, x.chief_number = PS_CHIEF_NUMBER_MAX + 1);
+    ASSERT_ALTERED("a chief that cannot be", PSI_STATE_CHIEF, chief, true, x.number = UINT64_MAX);
+}
+
 /* Numbers that soon do not fit into 64 bits, and a work queue whose items were handed out before it was filled. */
 TEST(test_queues_that_cannot_be)
 {
