@@ -549,7 +549,7 @@ static void take_name(struct psi_code *k, struct psd_task *t)
         psi_code_wrong(k, "a name comes twice");
         return;
     }
-    if (psi_part_check(&x.part, &x.shape, x.name, NULL) != PS_OK) {
+    if (psi_part_check(&x.part, (ps_dtype)x.dtype, &x.shape, x.name, NULL) != PS_OK) {
         psi_code_wrong(k, "a part that cannot be");
         return;
     }

@@ -35,7 +35,7 @@ static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *
     info->rate_in_force = info->optimizer.schedule != PS_SCHEDULE_NONE ? m->rate_now
                           : m->rate > 0                                ? m->rate
                                                                        : info->optimizer.learning_rate;
-    return good && psi_part_check(&part, &info->shape, info->name, NULL) == PS_OK &&
+    return good && psi_part_check(&part, info->dtype, &info->shape, info->name, NULL) == PS_OK &&
            psi_optimizer_check_shape(&info->optimizer, info->name, info->dtype, &info->shape, &part, NULL) == PS_OK;
 }
 

@@ -108,6 +108,19 @@ TEST(test_all_or_none)
     assert_true(answers[1].status == PS_OK && !answers[1].created);
 }
 
+/* Who exports them would divide by the bytes of an element. */
+TEST(test_strings_are_in_no_parts)
+{
+    ps_v1_CreateItem items[PARTS];
+    struct cl *cl = cl_new();
+    part_items("w", PSI_LAYOUT_DIV, items);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        items[i].dtype = PS_STRING;
+        psi_optimizer_to_msg(ps_no_optimizer(), &items[i].optimizer);
+    }
+    refused(cl, items, PARTS, "strings are in no parts");
+}
+
 /* An owner refuses its part for lack of memory: the others stay, and the same CREATE finds them when there is room. */
 TEST(test_an_owner_refuses)
 {
