@@ -488,7 +488,7 @@ TEST(test_steps_that_cannot_be)
 {
     struct sv *sv = sv_new();
     assert_int_equal(fc_beat_of(&sv->c, (uint64_t)INT64_MAX + 1, "a", NULL).status, PS_OK);
-    assert_reply(fc_beat_of(&sv->c, (uint64_t)INT64_MAX + 2, "a", NULL), PS_INVALID_ARGUMENT, "global step");
+    assert_reply(fc_beat_of(&sv->c, (uint64_t)INT64_MAX + 2, "a", NULL), PS_INVALID_ARGUMENT, "global step 9223372036854775808");
     assert_reply(fc_beat_of(&sv->c, UINT64_MAX, "a", NULL), PS_INVALID_ARGUMENT, "global step");
     assert_reply(fc_beat_of(&sv->c, 1, "no\nname", NULL), PS_INVALID_ARGUMENT, "");
 }
