@@ -69,7 +69,7 @@ struct psd_loader_part {
 
 struct psd_loader_parts {
     uint64_t number;
-    struct psi_manifest_walk walk;
+    struct psi_items walk;
 };
 
 struct psd_loader_peer {
@@ -309,6 +309,10 @@ const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, si
 /** Check that the checkpoint can be restored. NOT_FOUND; UNAVAILABLE: a task is away; DATA_LOSS, FAILED_PRECONDITION: the
  * checkpoint's manifest or a part cannot be used, or a task has no checkpoint_dir. */
 ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
+/** Put the container that a field of a message names into `of`, with this `start`. INVALID_ARGUMENT: a wrong name, or a session's
+ * container; RESOURCE_EXHAUSTED. */
+ps_status psd_loader_name_container(const struct psd_task *t, const pb_bytes_array_t *field, uint64_t start,
+                                    struct psd_containers *of, struct psi_err *err) PSI_MUST;
 /** Keep checkpoint `number` for ten minutes: a client will restore it after a save, and saves delete old ones. 0: keep none. */
 void psd_loader_keep(struct psd_task *t, uint64_t number);
 /** Call when the restore is over. err not NULL: the restore has failed, and the clients that asked get err. err NULL: all tasks

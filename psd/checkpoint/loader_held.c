@@ -469,7 +469,7 @@ static bool is_adopting(const struct psd_loader *s)
  * this container: then all must load c. A part whose containers the manifest does not name counts as one with such values. */
 static bool lacks_together(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     char container[PS_CONTAINER_BYTES_MAX + 1], job[PS_JOB_BYTES_MAX + 1];
     bool lacks = false, matters = t->loader->reason == PSD_LOAD_RETURN && psd_loader_any_together(t);
@@ -522,7 +522,7 @@ static uint32_t job_tasks(const struct psd_task *t, uint32_t end)
 
 static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_loader_part *part)
 {
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     char job[PS_JOB_BYTES_MAX + 1];
     uint64_t sum = 0;
@@ -593,7 +593,7 @@ static void mark_trained(const struct psd_containers *of, const char *container)
 
 void psd_loader_mark_trained(const struct psd_checkpoint *c, const struct psd_containers *of)
 {
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     char container[PS_CONTAINER_BYTES_MAX + 1], only[PS_CONTAINER_BYTES_MAX + 1] = "";
     bool says = false, several = false;
     ps_v1_FileItem file;

@@ -54,7 +54,7 @@ static struct psd_checkpoint *known_add(struct psd_saver *s, const ps_v1_SaveIte
 void psd_saver_encode_manifest(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
     const struct psd_checkpoint *c = o->what;
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     (void)t, (void)p;
     psd_list_add(l, &ps_v1_SaveItem_msg, &c->what);
@@ -458,22 +458,14 @@ static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_F
 
 static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct psd_request *r, const struct psi_err *err)
 {
-    const uint8_t *at = r->body;
-    size_t n = r->body_bytes;
+    struct psi_items items = psd_items_of(r);
     struct psi_err why;
-    bool end = err != NULL;
-    ps_status st = PS_OK;
-    if (err != NULL) {
-        give_up_attempt(t, err);
-        return;
+    ps_v1_FileItem item;
+    while (err == NULL && psi_items_next(&items, &ps_v1_FileItem_msg, &item, &why)) {
+        items.st = take_file(t, p, &item, &why);
     }
-    while (st == PS_OK && !end) {
-        ps_v1_FileItem item;
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, &why);
-        st = st == PS_OK && !end ? take_file(t, p, &item, &why) : st;
-    }
-    if (st != PS_OK) {
-        give_up_attempt(t, &why);
+    if (err != NULL || items.st != PS_OK) {
+        give_up_attempt(t, err != NULL ? err : &why);
     } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
         /* without memory p's part is unknown until p reports its parts again */
         PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number, false));

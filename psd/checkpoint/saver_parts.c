@@ -98,24 +98,17 @@ ps_status psd_saver_take_part(struct psd_saver *s, const struct psd_peer *p, con
 
 ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifest, struct psi_err *err)
 {
-    const uint8_t *at = s->files.data;
-    size_t n = s->files.len;
-    bool end = false;
-    ps_status st = PS_OK;
-    while (st == PS_OK) {
-        ps_v1_FileItem item;
+    struct psi_items items = {.at = s->files.data, .bytes_left = s->files.len};
+    ps_v1_FileItem item;
+    while (psi_items_next(&items, &ps_v1_FileItem_msg, &item, err)) {
         char container[PS_CONTAINER_BYTES_MAX + 1];
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, err);
-        if (st != PS_OK || end) {
-            break;
-        }
         bool values = item.kind == PS_FILE_VALUES && PSI_BYTES_TEXT(item.container, container, sizeof(container)) == PS_OK;
         const struct psd_saver_part *all = values ? find_part(s, container, PSD_NO_PEER) : NULL;
         item.notes = all == NULL ? item.notes & PS_NOTE_NAMED : all->notes;
         item.step = all == NULL ? 0 : all->step;
-        st = psi_manifest_add(manifest, &ps_v1_FileItem_msg, &item, err);
+        items.st = psi_manifest_add(manifest, &ps_v1_FileItem_msg, &item, err);
     }
-    return st;
+    return items.st;
 }
 
 /* Check that the task that wrote this file of checkpoint c still has values of the file's container. If not, FAILED_PRECONDITION,
@@ -168,7 +161,7 @@ ps_status psd_saver_check_parts(const struct psd_task *t, struct psi_err *err)
     if (c == NULL) {
         return PS_OK;
     }
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     ps_status st = PS_OK;
     while (st == PS_OK && psi_manifest_next(&walk, &file)) {
