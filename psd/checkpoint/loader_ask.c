@@ -117,7 +117,6 @@ ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct
     unsigned long long n = number;
     char name[PSI_TASK_NAME_MAX];
     struct psd_loader_part part;
-    bool gone = false;
     if (t->saver == NULL || psd_shards_is_broken(t)) {
         return psd_shards_fail(t, err);
     }
@@ -150,7 +149,7 @@ ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct
         }
     }
     char text[sizeof(t->beside->why)];
-    return !psd_loader_missing(t, c, &part, &gone)
+    return !psd_loader_missing(t, c)
                ? PS_OK
                : psi_fail(err, PS_FAILED_PRECONDITION, "%s", psd_loader_missing_text(t, c, 0, text, sizeof(text)));
 }
@@ -249,7 +248,7 @@ void psd_loader_ask_over(struct psd_task *t, const struct psi_err *err)
     struct psi_list *it = NULL, *tmp = NULL;
     asked_over(t->loader);
     if (err == NULL) {
-        psd_saver_force(t);
+        psd_saver_wants(t->saver, PSD_SAVER_ANYWAY);
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->loader->asking) {
         struct psd_need *need = PSI_CONTAINER_OF(it, struct psd_need, at);
