@@ -19,7 +19,7 @@ def copy_tree(to, variant, tests=True):
         target = os.path.join(to, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copy2(os.path.join(ROOT, name), target)
-    for name in (os.path.join("build", "found.mk"), os.path.join("build", variant)):
+    for name in (os.path.join("build", part) for part in ("found.mk", "cuda", variant)):
         source = os.path.join(ROOT, name)
         if os.path.isdir(source):
             shutil.copytree(source, os.path.join(to, name), symlinks=True, dirs_exist_ok=True,
