@@ -84,21 +84,19 @@ ps_status psi_manifest_check(const char *cluster, const uint8_t *p, size_t n, ps
     return PS_OK;
 }
 
-struct psi_manifest_walk psi_manifest_files(const struct psi_buf *manifest)
+struct psi_items psi_manifest_files(const struct psi_buf *manifest)
 {
-    struct psi_manifest_walk walk;
+    struct psi_items files = {.st = PS_OK};
     ps_v1_SaveItem what;
-    bool end = false;
-    walk.at = psi_manifest_items(manifest->data, manifest->len, &walk.bytes_left);
-    ps_status st = psi_list_next(&walk.at, &walk.bytes_left, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    PSI_ASSERT(st == PS_OK && !end); /* cannot fail: the manifest was checked */
-    return walk;
+    files.at = psi_manifest_items(manifest->data, manifest->len, &files.bytes_left);
+    bool any = psi_items_next(&files, &ps_v1_SaveItem_msg, &what, NULL);
+    PSI_ASSERT(any); /* cannot fail: the manifest was checked */
+    return files;
 }
 
-bool psi_manifest_next(struct psi_manifest_walk *walk, ps_v1_FileItem *out)
+bool psi_manifest_next(struct psi_items *files, ps_v1_FileItem *out)
 {
-    bool end = false;
-    ps_status st = psi_list_next(&walk->at, &walk->bytes_left, &ps_v1_FileItem_msg, out, &end, NULL);
-    PSI_ASSERT(st == PS_OK); /* cannot fail: the manifest was checked */
-    return !end;
+    bool more = psi_items_next(files, &ps_v1_FileItem_msg, out, NULL);
+    PSI_ASSERT(files->st == PS_OK); /* cannot fail: the manifest was checked */
+    return more;
 }

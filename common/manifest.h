@@ -18,12 +18,8 @@ ps_status psi_manifest_check(const char *cluster, const uint8_t *p, size_t n, ps
 /** Returns where in p [n], a checked manifest, the encoded items begin; psi_list_next() reads them, the SaveItem first. */
 const uint8_t *psi_manifest_items(const uint8_t *p, size_t n, size_t *out_bytes);
 
-/* A walk over the files of a checked manifest, which must not change meanwhile. */
-struct psi_manifest_walk {
-    const uint8_t *at;
-    size_t bytes_left;
-};
-struct psi_manifest_walk psi_manifest_files(const struct psi_buf *manifest);
-bool psi_manifest_next(struct psi_manifest_walk *walk, ps_v1_FileItem *out);
+/** A walk over the files of a checked manifest, which must not change meanwhile. */
+struct psi_items psi_manifest_files(const struct psi_buf *manifest);
+bool psi_manifest_next(struct psi_items *files, ps_v1_FileItem *out);
 
 #endif

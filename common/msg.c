@@ -209,6 +209,15 @@ ps_status psi_list_next(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, voi
     return PS_OK;
 }
 
+bool psi_items_next(struct psi_items *items, const pb_msgdesc_t *d, void *m, struct psi_err *err)
+{
+    bool end = false;
+    if (items->st == PS_OK) {
+        items->st = psi_list_next(&items->at, &items->bytes_left, d, m, &end, err);
+    }
+    return items->st == PS_OK && !end;
+}
+
 size_t psi_bytes_set(pb_bytes_array_t *field, size_t cap, const char *s)
 {
     size_t n = strnlen(s, cap);

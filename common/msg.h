@@ -28,6 +28,15 @@ PSI_MUST ps_status psi_list_append_with(struct psi_buf *b, const pb_msgdesc_t *d
 PSI_MUST ps_status psi_list_next(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, void *m, bool *out_end,
                                  struct psi_err *err);
 
+/* A walk over the items of a list, which must not change meanwhile. */
+struct psi_items {
+    const uint8_t *at;
+    size_t bytes_left;
+    ps_status st; /* PS_OK, or why the walk has ended before the end of the list; the caller may set it, to end the walk */
+};
+/** Take the next item. False: the list has ended, or items->st is not PS_OK; errors as psi_list_next(). */
+bool psi_items_next(struct psi_items *items, const pb_msgdesc_t *d, void *m, struct psi_err *err);
+
 /** Count the items at the front of a list that lie whole within `most` bytes, without decoding them. *out_bytes: their length
  * together. Errors: as psi_list_next(). */
 PSI_MUST ps_status psi_list_measure(const uint8_t *p, size_t n, size_t most, size_t *out_bytes, uint32_t *out_count,

@@ -153,13 +153,17 @@ ps_status psi_part_name(char out[PS_NAME_BYTES_MAX + 1], const char *whole, uint
                           PS_NAME_BYTES_MAX);
 }
 
-ps_status psi_part_check(const struct psi_part *part, const ps_shape *shape, const char *name, struct psi_err *err)
+ps_status psi_part_check(const struct psi_part *part, ps_dtype dtype, const ps_shape *shape, const char *name,
+                         struct psi_err *err)
 {
     char want[PS_NAME_BYTES_MAX + 1], whole[PS_NAME_BYTES_MAX + 1];
     if (part->count == 0) {
         return psi_part_equal(part, &(struct psi_part){.count = 0})
                    ? PS_OK
                    : psi_fail(err, PS_INVALID_ARGUMENT, "a part of a variable that has 0 parts");
+    }
+    if (dtype == PS_STRING) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "strings are in no parts");
     }
     if (part->index >= part->count || part->axis >= shape->rank) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "part %" PRIu32 " of %" PRIu32 " along axis %" PRIu32 " of %" PRIu32,

@@ -63,8 +63,10 @@ struct psi_part {
     int64_t rows;    /* number of rows of the whole variable, along the axis */
 };
 
-/** Check a part's definition against its shape and name, NAME/part_INDEX. All fields 0: PS_OK. Errors: INVALID_ARGUMENT. */
-PSI_MUST ps_status psi_part_check(const struct psi_part *part, const ps_shape *shape, const char *name, struct psi_err *err);
+/** Check a part's definition against its dtype, shape and name, NAME/part_INDEX. All fields 0: PS_OK. Strings are in no parts, as
+ * the elements of a part lie at fixed offsets in the whole. Errors: INVALID_ARGUMENT. */
+PSI_MUST ps_status psi_part_check(const struct psi_part *part, ps_dtype dtype, const ps_shape *shape, const char *name,
+                                  struct psi_err *err);
 bool psi_part_equal(const struct psi_part *a, const struct psi_part *b);
 /** True if a and b may be parts of one variable: everything but the index is equal. */
 bool psi_part_alike(const struct psi_part *a, const struct psi_part *b);

@@ -207,7 +207,7 @@ static bool can_be(const struct psi_saved_variable *v)
 {
     if (!psi_dtype_known((uint32_t)v->dtype) || psi_shape_check(&v->shape, NULL) != PS_OK ||
         psi_variable_name_check(v->name, strlen(v->name), NULL) != PS_OK || v->file == 0 ||
-        psi_part_check(&v->part, &v->shape, v->name, NULL) != PS_OK ||
+        psi_part_check(&v->part, v->dtype, &v->shape, v->name, NULL) != PS_OK ||
         psi_optimizer_check_shape(&v->optimizer, v->name, v->dtype, &v->shape, &v->part, NULL) != PS_OK) {
         return false;
     }

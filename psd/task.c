@@ -726,11 +726,10 @@ static void check_counted(const struct psd_task *t)
     const uint64_t bar_count =
         t->shards == NULL ? 0 : psi_map_count(&t->shards->bars.by_names) + psi_map_count(&t->shards->others.bars.by_names);
     psd_directory_check_invariants(&t->names);
-    PSI_ASSERT(counted[PSD_MEMORY_CONTAINERS] == psi_map_count(&t->store.containers) * (uint64_t)PSD_CONTAINER_BYTES +
-                                                     t->store.shown_count * (uint64_t)PSD_SHOWN_BYTES +
-                                                     psi_map_count(&t->chiefs) * (uint64_t)PSD_CHIEF_BYTES +
-                                                     bar_count * (uint64_t)PSD_BAR_BYTES + psd_resets_bytes(&t->resets) +
-                                                     psd_saver_bytes(t->saver) + psd_loader_bytes(t));
+    PSI_ASSERT(counted[PSD_MEMORY_CONTAINERS] ==
+               psi_map_count(&t->store.containers) * (uint64_t)PSD_CONTAINER_BYTES +
+                   t->store.shown_count * (uint64_t)PSD_SHOWN_BYTES + psi_map_count(&t->chiefs) * (uint64_t)PSD_CHIEF_BYTES +
+                   bar_count * (uint64_t)PSD_BAR_BYTES + psd_resets_bytes(&t->resets) + psd_saver_bytes(t) + psd_loader_bytes(t));
     PSI_ASSERT(counted[PSD_MEMORY_ROUNDS] == psd_rounds_record_bytes(&t->store));
     PSI_ASSERT(t->store.cut != NULL || counted[PSD_MEMORY_CUT] == 0);
 }

@@ -32,6 +32,7 @@ struct psi_secure {
     char *files[FILES]; /* paths: key file, certificate, its key, authority; NULL: no such file */
     struct seen seen[FILES];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
+    bool stale; /* a file has changed, and could not be read since */
     bool of_ps; /* the session's job is "ps": it dials with a key of role ps, if the file has one */
     struct psi_tls *tls;
 };
@@ -145,9 +146,11 @@ struct psi_tls *psi_secure_tls(void *of)
     if (secure == NULL) {
         return NULL;
     }
-    if (look(secure) && read_files(secure, &fresh, NULL) == PS_OK) {
+    secure->stale = look(secure) || secure->stale; /* chmod changes what look() does not see, and lets a file be read */
+    if (secure->stale && read_files(secure, &fresh, NULL) == PS_OK) {
         psi_tls_unref(secure->tls);
         secure->tls = fresh;
+        secure->stale = false;
     }
     return secure->tls;
 }

@@ -2,6 +2,8 @@
 /* JSON to standard output or another stream, through jansson. */
 #include "json.h"
 
+#include "table.h"
+
 #include "common/utf8.h"
 
 #include <inttypes.h>
@@ -31,8 +33,8 @@ static FILE *out(void)
 
 static void dump(json_t *value)
 {
-    if (value == NULL || json_dumpf(value, out(), JSON_COMPACT | JSON_ENCODE_ANY) != 0) {
-        (void)fputs("null", out());
+    if (value == NULL || (json_dumpf(value, out(), JSON_COMPACT | JSON_ENCODE_ANY) != 0 && ferror(out()) == 0)) {
+        cli_no_memory();
     }
     json_decref(value);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Write the rows of a list. Happy path: cli_list_begin(), cli_list_add() for each row, cli_list_end(). Failure: without memory a
- * table ends the program (table.h), and JSON lacks the row or the member. */
+/* Write the rows of a list. Happy path: cli_list_begin(), cli_list_add() for each row, cli_list_end(). Failure: without memory
+ * the program ends (table.h), because JSON that lacks a row or a member cannot be told from whole JSON. */
 #include "list.h"
 
 #include "text.h"
@@ -118,11 +118,18 @@ void cli_list_begin(struct cli_list *l, const char *key, const struct cli_column
 json_t *cli_row(const struct cli_column *columns, size_t column_count, const void *row)
 {
     json_t *object = json_object();
+    if (object == NULL) {
+        cli_no_memory();
+    }
     for (size_t i = 0; i < column_count; i++) {
         const struct cli_column *c = &columns[i];
-        json_t *value = c->key != NULL && (c->has == NULL || c->has(row)) ? value_of(c, row) : NULL;
-        if (value != NULL) {
-            (void)json_object_set_new(object, c->key, value); /* without memory the object lacks this member */
+        if (c->key == NULL || (c->has != NULL && !c->has(row))) {
+            continue;
+        }
+        json_t *value = value_of(c, row);
+        const bool optional = c->value != NULL || c->kind == CLI_OTHER; /* NULL: this row has no such member */
+        if ((value == NULL && !optional) || (value != NULL && json_object_set_new(object, c->key, value) != 0)) {
+            cli_no_memory();
         }
     }
     return object;

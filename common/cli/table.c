@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static void no_memory(void)
+void cli_no_memory(void)
 {
     (void)fprintf(stderr, "%s: out of memory\n", program_invocation_short_name);
     exit(1);
@@ -27,7 +27,7 @@ void *cli_grow(void *items, size_t count, size_t *capacity, size_t item_bytes)
     *capacity = *capacity == 0 ? 64 : *capacity * 2;
     items = reallocarray(items, *capacity, item_bytes);
     if (items == NULL) {
-        no_memory();
+        cli_no_memory();
     }
     return items;
 }
@@ -37,7 +37,7 @@ static void add(struct cli_table *t, const char *text)
     t->cells = (char **)cli_grow((void *)t->cells, t->count, &t->capacity, sizeof(*t->cells));
     char *copy = strdup(text);
     if (copy == NULL) {
-        no_memory();
+        cli_no_memory();
     }
     psi_utf8_printable(copy);
     t->cells[t->count++] = copy;

@@ -26,6 +26,8 @@ void cli_table_print(struct cli_table *t, const struct cli_room *room);
 void cli_table_free(struct cli_table *t);
 /** Width of the terminal on standard output, in characters; 0: standard output is no terminal. */
 int cli_terminal_columns(void);
+/** End the program with a message: there is no memory. */
+_Noreturn void cli_no_memory(void);
 /** psi_grow() (common/mem.h) that ends the program with a message if there is no memory. */
 void *cli_grow(void *items, size_t count, size_t *capacity, size_t item_bytes);
 

@@ -145,11 +145,9 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
 
 ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what, struct psi_err *err)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    bool end = false;
-    ps_status st = psi_list_next(&p, &n, d, out, &end, err);
-    return st == PS_OK && end ? psi_fail(err, PS_INVALID_ARGUMENT, "%s names no %s", psi_op_name(r->header.op), what) : st;
+    struct psi_items items = psd_items_of(r);
+    bool none = !psi_items_next(&items, d, out, err) && items.st == PS_OK;
+    return none ? psi_fail(err, PS_INVALID_ARGUMENT, "%s names no %s", psi_op_name(r->header.op), what) : items.st;
 }
 
 ps_status psd_item_only(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what, bool *out_none,

@@ -22,6 +22,11 @@ ps_status psd_key_denied(const char *container, struct psi_err *err) PSI_MUST;
  * INVALID_ARGUMENT. */
 ps_status psd_session_refuse(const char *container, const char *what, struct psi_err *err) PSI_MUST;
 void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
+/** The items of r's body. */
+static inline struct psi_items psd_items_of(const struct psd_request *r)
+{
+    return (struct psi_items){.at = r->body, .bytes_left = r->body_bytes};
+}
 /** Read the first item of r's body. what: what it should be, such as "variable", for the error if there is none. */
 ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what,
                          struct psi_err *err) PSI_MUST;

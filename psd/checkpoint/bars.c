@@ -317,7 +317,6 @@ static ps_status decode_one(struct psd_task *t, struct psd_bars *b, const ps_v1_
 static ps_status decode(struct psd_task *t, struct psd_bars *b, const uint8_t *p, size_t n, struct psi_err *err)
 {
     uint32_t sum = 0;
-    bool end = false;
     if (n < sizeof(HEAD) + SUM_BYTES || memcmp(p, HEAD, sizeof(HEAD) - 1) != 0) {
         return psi_fail(err, PS_DATA_LOSS, "bars: the file is not one of psd");
     }
@@ -329,17 +328,12 @@ static ps_status decode(struct psd_task *t, struct psd_bars *b, const uint8_t *p
         return psi_fail(err, PS_FAILED_PRECONDITION, "bars: it is of format %u; this psd knows %u", p[sizeof(HEAD) - 1],
                         HEAD[sizeof(HEAD) - 1]);
     }
-    p += sizeof(HEAD);
-    n -= sizeof(HEAD) + SUM_BYTES;
-    while (!end) {
-        ps_v1_BarItem item;
-        ps_status st = psi_list_next(&p, &n, &ps_v1_BarItem_msg, &item, &end, err);
-        st = st == PS_OK && !end ? decode_one(t, b, &item, err) : st;
-        if (st != PS_OK) {
-            return psi_fail(err, PS_DATA_LOSS, "bars: its items cannot be read");
-        }
+    struct psi_items items = {.at = p + sizeof(HEAD), .bytes_left = n - sizeof(HEAD) - SUM_BYTES};
+    ps_v1_BarItem item;
+    while (psi_items_next(&items, &ps_v1_BarItem_msg, &item, err)) {
+        items.st = decode_one(t, b, &item, err);
     }
-    return PS_OK;
+    return items.st == PS_OK ? PS_OK : psi_fail(err, PS_DATA_LOSS, "bars: its items cannot be read");
 }
 
 static void answer_to(struct psd_task *t, uint64_t version, const struct psi_err *err)

@@ -582,31 +582,24 @@ static ps_status place_or_begin(struct psd_task *t, const ps_v1_StartItem *what,
 /* Parse the items of a TASK_LOAD after the first one: parts of other tasks. The caller frees *out with psi_free(). */
 static ps_status parse_parts(const struct psd_request *r, ps_v1_StartItem **out, size_t *out_count, struct psi_err *err)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes, capacity = 0, count = 0;
-    bool end = false;
+    struct psi_items items = psd_items_of(r);
+    size_t capacity = 0, count = 0;
     ps_v1_StartItem item, *parts = NULL;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_StartItem_msg, &item, &end, err);
-    while (st == PS_OK && !end) {
-        st = psi_list_next(&p, &n, &ps_v1_StartItem_msg, &item, &end, err);
-        if (st != PS_OK || end) {
-            break;
+    bool more = psi_items_next(&items, &ps_v1_StartItem_msg, &item, err); /* the first item is the task's own part */
+    while (more && psi_items_next(&items, &ps_v1_StartItem_msg, &item, err)) {
+        ps_v1_StartItem *grown = count < PS_TASKS_MAX ? psi_grow(parts, count, &capacity, sizeof(*parts)) : NULL;
+        if (grown != NULL) {
+            parts = grown;
+            parts[count++] = item;
+        } else if (count == PS_TASKS_MAX) {
+            items.st = psi_fail(err, PS_INVALID_ARGUMENT, "a start: more than %d parts of a checkpoint", PS_TASKS_MAX);
+        } else {
+            items.st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for %zu parts of a checkpoint", count + 1);
         }
-        if (count == PS_TASKS_MAX) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "a start: more than %d parts of a checkpoint", PS_TASKS_MAX);
-            break;
-        }
-        ps_v1_StartItem *more = psi_grow(parts, count, &capacity, sizeof(*parts));
-        if (more == NULL) {
-            st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for %zu parts of a checkpoint", count + 1);
-            break;
-        }
-        parts = more;
-        parts[count++] = item;
     }
-    if (st != PS_OK) {
+    if (items.st != PS_OK) {
         psi_free(parts);
-        return st;
+        return items.st;
     }
     *out = parts;
     *out_count = count;
@@ -653,19 +646,16 @@ static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, st
 static ps_status take_place(struct psd_task *t, const struct psd_request *r, ps_v1_StartItem *what, struct psd_containers *of,
                             struct psi_err *err)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    bool end = false;
-    ps_status st = what->start == 0 ? psi_list_next(&p, &n, &ps_v1_StartItem_msg, what, &end, err) : PS_OK;
-    if (st == PS_OK && what->start == 0) {
+    struct psi_items items = psd_items_of(r);
+    ps_v1_StartItem item;
+    bool more = what->start != 0 || psi_items_next(&items, &ps_v1_StartItem_msg, what, err);
+    if (items.st == PS_OK && what->start == 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "TASK_PLACE of no start");
     }
-    while (st == PS_OK && !end) {
-        ps_v1_StartItem item;
-        st = psi_list_next(&p, &n, &ps_v1_StartItem_msg, &item, &end, err);
-        st = st == PS_OK && !end ? take_placed(t, &item, of, err) : st;
+    while (more && psi_items_next(&items, &ps_v1_StartItem_msg, &item, err)) {
+        items.st = take_placed(t, &item, of, err);
     }
-    return st;
+    return items.st;
 }
 
 static void coming_free(struct psd_beside *s)

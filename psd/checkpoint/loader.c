@@ -155,22 +155,13 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
 static void load_answered(struct psd_task *t, const struct psd_peer *p, const struct psd_request *r, const struct psi_err *err)
 {
     struct psd_containers *of = &t->loader->peers[p->index].loaded;
-    const uint8_t *at = r->body;
-    size_t n = r->body_bytes;
+    struct psi_items items = psd_items_of(r);
     struct psi_err why;
-    bool end = false;
-    ps_status st = PS_OK;
-    while (err == NULL && st == PS_OK && !end) {
-        ps_v1_StartItem item;
-        char container[PS_CONTAINER_BYTES_MAX + 1];
-        st = psi_list_next(&at, &n, &ps_v1_StartItem_msg, &item, &end, &why);
-        if (st == PS_OK && !end) {
-            st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &why);
-            st = st == PS_OK ? psd_session_refuse(container, "checkpoints", &why) : st;
-            st = st == PS_OK ? psd_containers_put(t, of, container, item.waits, &why) : st;
-        }
+    ps_v1_StartItem item;
+    while (err == NULL && psi_items_next(&items, &ps_v1_StartItem_msg, &item, &why)) {
+        items.st = psd_loader_name_container(t, (const pb_bytes_array_t *)(const void *)&item.container, item.waits, of, &why);
     }
-    if (err != NULL || st != PS_OK) {
+    if (err != NULL || items.st != PS_OK) {
         load_failed(t, p, err != NULL ? err : &why);
     } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
         load_over(t, p);

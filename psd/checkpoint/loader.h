@@ -69,7 +69,7 @@ struct psd_loader_part {
 
 struct psd_loader_parts {
     uint64_t number;
-    struct psi_manifest_walk walk;
+    struct psi_items walk;
 };
 
 struct psd_loader_peer {
@@ -235,8 +235,8 @@ bool psd_loader_any_together(const struct psd_task *t);
 /** True if the task has reported what it has, and its connection is not closing. */
 bool psd_loader_is_here(const struct psd_peer *p);
 bool psd_loader_all_here(const struct psd_task *t);
-/** Begin a walk over the parts of c, which must not change during the walk. */
-void psd_loader_parts_begin(const struct psd_checkpoint *c, struct psd_loader_parts *out);
+/** A walk over the parts of c, which must not change during the walk. */
+struct psd_loader_parts psd_loader_parts_of(const struct psd_checkpoint *c);
 bool psd_loader_parts_next(struct psd_loader_parts *parts, struct psd_loader_part *out);
 /** Find the part of c that p has written. False: p has written none. */
 bool psd_loader_part_of(const struct psd_checkpoint *c, const struct psd_peer *p, struct psd_loader_part *out);
@@ -250,9 +250,8 @@ bool psd_loader_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
 /** True if the values of c are to be distributed anew: the tasks that wrote c are not exactly the tasks of the job, and all tasks
  * of the job have disks. */
 bool psd_loader_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c);
-/** True if a part of c that is to be loaded is missing: no task has it. *out: a missing part, if possible one whose writer has
- * left the job. *out_gone: the writer of *out has left the job. */
-bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_loader_part *out, bool *out_gone);
+/** True if a part of c that is to be loaded is missing: no task has it. */
+bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c);
 /** Set `trained` of those containers in `of` that a task had trained before c was made, as the manifest of c says. A manifest by
  * an older psd does not say so: then a container counts as trained if c has a global step and no other container. */
 void psd_loader_mark_trained(const struct psd_checkpoint *c, const struct psd_containers *of);
@@ -309,6 +308,10 @@ const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, si
 /** Check that the checkpoint can be restored. NOT_FOUND; UNAVAILABLE: a task is away; DATA_LOSS, FAILED_PRECONDITION: the
  * checkpoint's manifest or a part cannot be used, or a task has no checkpoint_dir. */
 ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
+/** Put the container that a field of a message names into `of`, with this `start`. INVALID_ARGUMENT: a wrong name, or a session's
+ * container; RESOURCE_EXHAUSTED. */
+ps_status psd_loader_name_container(const struct psd_task *t, const pb_bytes_array_t *field, uint64_t start,
+                                    struct psd_containers *of, struct psi_err *err) PSI_MUST;
 /** Keep checkpoint `number` for ten minutes: a client will restore it after a save, and saves delete old ones. 0: keep none. */
 void psd_loader_keep(struct psd_task *t, uint64_t number);
 /** Call when the restore is over. err not NULL: the restore has failed, and the clients that asked get err. err NULL: all tasks

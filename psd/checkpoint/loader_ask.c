@@ -117,7 +117,6 @@ ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct
     unsigned long long n = number;
     char name[PSI_TASK_NAME_MAX];
     struct psd_loader_part part;
-    bool gone = false;
     if (t->saver == NULL || psd_shards_is_broken(t)) {
         return psd_shards_fail(t, err);
     }
@@ -150,9 +149,18 @@ ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct
         }
     }
     char text[sizeof(t->beside->why)];
-    return !psd_loader_missing(t, c, &part, &gone)
+    return !psd_loader_missing(t, c)
                ? PS_OK
                : psi_fail(err, PS_FAILED_PRECONDITION, "%s", psd_loader_missing_text(t, c, 0, text, sizeof(text)));
+}
+
+ps_status psd_loader_name_container(const struct psd_task *t, const pb_bytes_array_t *field, uint64_t start,
+                                    struct psd_containers *of, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    ps_status st = psd_container_parse(field, container, err);
+    st = st == PS_OK ? psd_session_refuse(container, "checkpoints", err) : st;
+    return st == PS_OK ? psd_containers_put(t, of, container, start, err) : st;
 }
 
 static bool is_same(const struct psd_containers *a, const struct psd_containers *b)
@@ -188,29 +196,19 @@ static ps_status check_restore(const struct psd_task *t, const ps_v1_SavedNameIt
 static ps_status read_asked(const struct psd_task *t, const struct psd_request *r, ps_v1_SavedNameItem *item,
                             struct psd_containers *of, struct psi_err *err)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    bool end = false;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_SavedNameItem_msg, item, &end, err);
-    if (st == PS_OK && end) {
+    struct psi_items items = psd_items_of(r);
+    ps_v1_ContainerItem named;
+    if (!psi_items_next(&items, &ps_v1_SavedNameItem_msg, item, err) && items.st == PS_OK) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "CHECKPOINT_RESTORE names no checkpoint");
     }
-    while (st == PS_OK) {
-        ps_v1_ContainerItem named;
-        char container[PS_CONTAINER_BYTES_MAX + 1];
-        st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &named, &end, err);
-        if (st != PS_OK || end) {
-            break;
-        }
-        st = psd_container_parse((const pb_bytes_array_t *)(const void *)&named.container, container, err);
-        st = st == PS_OK ? psd_session_refuse(container, "checkpoints", err) : st;
-        st = st == PS_OK ? psd_containers_put(t, of, container, 0, err) : st;
-        if (st == PS_OK && of->count > PS_RESTORE_CONTAINERS_MAX) {
-            st =
+    while (psi_items_next(&items, &ps_v1_ContainerItem_msg, &named, err)) {
+        items.st = psd_loader_name_container(t, (const pb_bytes_array_t *)(const void *)&named.container, 0, of, err);
+        if (items.st == PS_OK && of->count > PS_RESTORE_CONTAINERS_MAX) {
+            items.st =
                 psi_fail(err, PS_INVALID_ARGUMENT, "CHECKPOINT_RESTORE names more than %u containers", PS_RESTORE_CONTAINERS_MAX);
         }
     }
-    return st;
+    return items.st;
 }
 
 void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -250,7 +248,7 @@ void psd_loader_ask_over(struct psd_task *t, const struct psi_err *err)
     struct psi_list *it = NULL, *tmp = NULL;
     asked_over(t->loader);
     if (err == NULL) {
-        psd_saver_force(t);
+        psd_saver_wants(t->saver, PSD_SAVER_ANYWAY);
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->loader->asking) {
         struct psd_need *need = PSI_CONTAINER_OF(it, struct psd_need, at);

@@ -17,7 +17,7 @@ static const char NONE[] =
 bool psd_loader_is_usable(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     struct psd_loader_part part;
-    bool gone = false, adopts = psd_loader_adopts(t, c);
+    bool adopts = psd_loader_adopts(t, c);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool loads = psd_loader_takes_part(&t->loader->peers[i]) || (adopts && p->own_job);
@@ -26,7 +26,7 @@ bool psd_loader_is_usable(const struct psd_task *t, const struct psd_checkpoint 
             return false;
         }
     }
-    return c->bad[0] == '\0' && !psd_loader_missing(t, c, &part, &gone);
+    return c->bad[0] == '\0' && !psd_loader_missing(t, c);
 }
 
 static void anew_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
@@ -73,9 +73,8 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
         if (psd_loader_named(t) != 0 ? psd_loader_named(t) != c->what.number : is_older) {
             continue;
         }
-        struct psd_loader_part part;
-        bool usable = psd_loader_is_usable(t, c), gone = false;
-        bool other = c->bad[0] == '\0' && psd_loader_missing(t, c, &part, &gone);
+        bool usable = psd_loader_is_usable(t, c);
+        bool other = c->bad[0] == '\0' && psd_loader_missing(t, c);
         best = usable                                                                                      ? c
                : (other && t->loader->reason == PSD_LOAD_START) || t->config.restore == PSD_RESTORE_LATEST ? NULL
                                                                                                            : best;

@@ -114,6 +114,13 @@ ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err)
     return st;
 }
 
+/* Note that a task has this container, which was made after the task's report. */
+static ps_status held_made(struct psd_task *t, struct psd_loader_peer *of, const char *container, struct psi_err *err)
+{
+    const struct psd_containers_entry as = {.moved = of->moved};
+    return psd_containers_find(&of->held, container) != NULL ? PS_OK : held_add(t, of, container, &as, err);
+}
+
 /* Note that the task with variable n has n's container (psd_loader_peer.held). If rounds may have made n's value, add the
  * container to psd_loader.by_rounds. */
 static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct psi_err *err)
@@ -124,8 +131,8 @@ static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct 
     if (psi_container_is_session(n->container)) {
         return PS_OK;
     }
-    if (n->life != 0 && n->life == p->life && psd_containers_find(&of->held, n->container) == NULL) {
-        st = held_add(t, of, n->container, &(struct psd_containers_entry){.moved = of->moved}, err);
+    if (n->life != 0 && n->life == p->life) {
+        st = held_made(t, of, n->container, err);
     }
     return st == PS_OK && n->by_rounds ? psd_containers_put(t, &t->loader->by_rounds, n->container, 0, err) : st;
 }
@@ -162,12 +169,8 @@ static bool follows(const struct psd_task *t)
 void psd_loader_made(struct psd_task *t, const struct psd_peer *p, const char *container)
 {
     struct psi_err err;
-    struct psd_loader_peer *of = follows(t) ? &t->loader->peers[p->index] : NULL;
-    if (of != NULL && psd_containers_find(&of->held, container) == NULL) {
-        const struct psd_containers_entry as = {.moved = of->moved};
-        if (held_add(t, of, container, &as, &err) != PS_OK) {
-            psd_loader_again_later(t);
-        }
+    if (follows(t) && held_made(t, &t->loader->peers[p->index], container, &err) != PS_OK) {
+        psd_loader_again_later(t);
     }
 }
 
@@ -338,9 +341,9 @@ bool psd_loader_is_strayed(const struct psd_task *t)
     return false;
 }
 
-void psd_loader_parts_begin(const struct psd_checkpoint *c, struct psd_loader_parts *out)
+struct psd_loader_parts psd_loader_parts_of(const struct psd_checkpoint *c)
 {
-    *out = (struct psd_loader_parts){.number = c->what.number, .walk = psi_manifest_files(&c->manifest)};
+    return (struct psd_loader_parts){.number = c->what.number, .walk = psi_manifest_files(&c->manifest)};
 }
 
 bool psd_loader_parts_next(struct psd_loader_parts *parts, struct psd_loader_part *out)
@@ -360,8 +363,7 @@ bool psd_loader_parts_next(struct psd_loader_parts *parts, struct psd_loader_par
 
 bool psd_loader_part_of(const struct psd_checkpoint *c, const struct psd_peer *p, struct psd_loader_part *out)
 {
-    struct psd_loader_parts parts;
-    psd_loader_parts_begin(c, &parts);
+    struct psd_loader_parts parts = psd_loader_parts_of(c);
     while (psd_loader_parts_next(&parts, out)) {
         if (out->task == p->task && strcmp(out->job, p->job) == 0) {
             return true;
@@ -426,30 +428,32 @@ const struct psd_peer *psd_loader_reader(const struct psd_task *t, const struct 
     return NULL;
 }
 
+/* The number of tasks of the job with a peer index below `end`: for peer `end` this is its psd_deal.place, counted from 0. */
+static uint32_t job_tasks(const struct psd_task *t, uint32_t end)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < end; i++) {
+        count += t->peers[i].own_job;
+    }
+    return count;
+}
+
 bool psd_loader_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    struct psd_loader_parts parts;
+    struct psd_loader_parts parts = psd_loader_parts_of(c);
     struct psd_loader_part part;
-    bool of_others = false;
-    if (!have_disks(t)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_peer *p = &t->peers[i];
-        of_others = of_others || (p->own_job && !psd_loader_part_of(c, p, &part));
-    }
-    psd_loader_parts_begin(c, &parts);
+    uint32_t own = 0, count = 0;
     while (psd_loader_parts_next(&parts, &part)) {
-        of_others = of_others || writer_of(t, &part) == NULL;
+        own += writer_of(t, &part) != NULL;
+        count++;
     }
-    return of_others;
+    return have_disks(t) && (own != count || own != job_tasks(t, t->peer_count));
 }
 
 bool psd_loader_has_others(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    struct psd_loader_parts parts;
+    struct psd_loader_parts parts = psd_loader_parts_of(c);
     struct psd_loader_part part;
-    psd_loader_parts_begin(c, &parts);
     while (psd_loader_parts_next(&parts, &part)) {
         const struct psd_peer *writer = writer_of(t, &part), *reader = psd_loader_reader(t, &part);
         bool loads = writer != NULL && psd_loader_takes_part(&t->loader->peers[writer->index]);
@@ -469,7 +473,7 @@ static bool is_adopting(const struct psd_loader *s)
  * this container: then all must load c. A part whose containers the manifest does not name counts as one with such values. */
 static bool lacks_together(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     char container[PS_CONTAINER_BYTES_MAX + 1], job[PS_JOB_BYTES_MAX + 1];
     bool lacks = false, matters = t->loader->reason == PSD_LOAD_RETURN && psd_loader_any_together(t);
@@ -491,13 +495,13 @@ bool psd_loader_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
     return psd_loader_moved_most(t) >= c->what.number || psd_loader_has_others(t, c) || lacks_together(t, c);
 }
 
-bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_loader_part *out, bool *out_gone)
+/* Find a part of c that is to be loaded and that no task has, if possible one whose writer has left the job (*out_gone). */
+static bool find_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_loader_part *out, bool *out_gone)
 {
-    struct psd_loader_parts parts;
+    struct psd_loader_parts parts = psd_loader_parts_of(c);
     struct psd_loader_part part;
     bool adopts = psd_loader_adopts(t, c), missing = false;
     *out_gone = false;
-    psd_loader_parts_begin(c, &parts);
     while (!*out_gone && psd_loader_parts_next(&parts, &part)) {
         const struct psd_peer *writer = writer_of(t, &part);
         bool needed = adopts || writer == NULL || psd_loader_takes_part(&t->loader->peers[writer->index]);
@@ -510,19 +514,16 @@ bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c
     return missing;
 }
 
-/* The number of tasks of the job with a peer index below `end`: for peer `end` this is its psd_deal.place, counted from 0. */
-static uint32_t job_tasks(const struct psd_task *t, uint32_t end)
+bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < end; i++) {
-        count += t->peers[i].own_job;
-    }
-    return count;
+    struct psd_loader_part part;
+    bool gone = false;
+    return find_missing(t, c, &part, &gone);
 }
 
 static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_loader_part *part)
 {
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     char job[PS_JOB_BYTES_MAX + 1];
     uint64_t sum = 0;
@@ -537,7 +538,7 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
                           ps_v1_StartItem **out, size_t *out_count)
 {
     char who[PSI_TASK_NAME_MAX], by[PSI_TASK_NAME_MAX];
-    struct psd_loader_parts parts;
+    struct psd_loader_parts parts = psd_loader_parts_of(c);
     struct psd_loader_part part;
     size_t capacity = 0;
     bool spreads = t->loader->from == PSD_LOADER_FROM_ALL;
@@ -545,7 +546,6 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     *out_count = 0;
     what->state_bytes = what->state_sum = 0;
     what->all_bytes = 0;
-    psd_loader_parts_begin(c, &parts);
     while (psd_loader_parts_next(&parts, &part)) {
         const struct psd_peer *loader = psd_loader_reader(t, &part);
         bool own = !spreads && part.task == p->task &&
@@ -553,24 +553,13 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
         if (loader == NULL || (!spreads && (loader != p || (!own && !is_adopting(t->loader))))) {
             continue;
         }
-        ps_v1_StartItem item = ps_v1_StartItem_init_zero,
-                        *more = own ? what : psi_grow(*out, *out_count, &capacity, sizeof(item));
-        if (more == NULL) {
-            return false;
-        }
-        if (!own) {
-            *out = more;
-            more = &more[(*out_count)++];
-            item.writer = part.task + 1;
-        }
-        if (!own && !spreads) {
-            psd_log(t, PSI_LOG_INFO, "part_adopted", PSI_KV("checkpoint", c->what.number),
-                    PSI_KV("writer", psi_task_name_format(who, sizeof(who), part.job, part.task)),
-                    PSI_KV("peer", psi_task_name_format(by, sizeof(by), p->job, p->task)));
-        }
+        ps_v1_StartItem item = ps_v1_StartItem_init_zero, *more = NULL;
         if (own) {
             item = *what;
+        } else if ((more = psi_grow(*out, *out_count, &capacity, sizeof(item))) == NULL) {
+            return false;
         }
+        item.writer = own ? 0 : part.task + 1;
         item.from = loader == p ? 0 : loader->task + 1;
         item.tasks = spreads ? job_tasks(t, t->peer_count) : 0;
         item.place = spreads ? job_tasks(t, p->index) : 0;
@@ -578,7 +567,17 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
         item.state_bytes = part.bytes;
         item.state_sum = part.sum;
         item.all_bytes = all_bytes(c, &part) / (spreads ? item.tasks : 1);
-        *more = item;
+        if (own) {
+            *what = item;
+            continue;
+        }
+        *out = more;
+        more[(*out_count)++] = item;
+        if (!spreads) {
+            psd_log(t, PSI_LOG_INFO, "part_adopted", PSI_KV("checkpoint", c->what.number),
+                    PSI_KV("writer", psi_task_name_format(who, sizeof(who), part.job, part.task)),
+                    PSI_KV("peer", psi_task_name_format(by, sizeof(by), p->job, p->task)));
+        }
     }
     return true;
 }
@@ -593,7 +592,7 @@ static void mark_trained(const struct psd_containers *of, const char *container)
 
 void psd_loader_mark_trained(const struct psd_checkpoint *c, const struct psd_containers *of)
 {
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     char container[PS_CONTAINER_BYTES_MAX + 1], only[PS_CONTAINER_BYTES_MAX + 1] = "";
     bool says = false, several = false;
     ps_v1_FileItem file;
@@ -619,7 +618,7 @@ const char *psd_loader_missing_text(const struct psd_task *t, const struct psd_c
     bool gone = false;
     char instead[64] = "";
     buf[0] = '\0';
-    if (!psd_loader_missing(t, c, &part, &gone)) {
+    if (!find_missing(t, c, &part, &gone)) {
         return buf;
     }
     if (older != 0) {

@@ -25,12 +25,11 @@
 enum { RETRY_MS = 1000, RETRY_LAST_MS = 200 };
 #define SAME_UNKNOWN UINT64_MAX /* value of psd_saver.same while no task has said which checkpoint equals its part */
 
-static void checkpoint_free(struct psd_saver *s, struct psd_checkpoint *c)
+static void checkpoint_free(struct psd_checkpoint *c)
 {
     psi_list_remove(&c->link);
     psi_buf_fini(&c->manifest);
     psi_free(c);
-    s->known_count--;
 }
 
 /* Append a checkpoint to psd_saver.known. Takes over the bytes of its manifest, on errors too. NULL: no memory. */
@@ -47,14 +46,13 @@ static struct psd_checkpoint *known_add(struct psd_saver *s, const ps_v1_SaveIte
     s->first = psi_list_empty(&s->known) && s->first == 0 ? what->number : s->first;
     s->last = what->number;
     psi_list_push_back(&s->known, &c->link); /* checkpoints are added in the order of their numbers */
-    s->known_count++;
     return c;
 }
 
 void psd_saver_encode_manifest(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
     const struct psd_checkpoint *c = o->what;
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     (void)t, (void)p;
     psd_list_add(l, &ps_v1_SaveItem_msg, &c->what);
@@ -211,7 +209,6 @@ static void ready(struct psd_task *t)
     struct psd_saver *s = t->saver;
     s->disk = PSD_SAVER_DISK_READ;
     s->found = t->shards->highest;
-    s->highest = t->shards->highest > s->highest ? t->shards->highest : s->highest;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         if (p->own_job && psd_peer_hears(p)) {
@@ -283,7 +280,7 @@ static void idle(struct psd_task *t)
     psd_saver_move(s, PSD_SAVER_IDLE);
     psi_buf_fini(&s->files);
     psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
-    psd_saver_parts_free(s);
+    psd_saver_parts_free(t);
     s->since_ms = t->now_ms;
 }
 
@@ -304,7 +301,7 @@ static void give_up_attempt(struct psd_task *t, const struct psi_err *err)
     }
     psd_saver_failed(t, number, &said);
     if (s->makes_room) {
-        psd_saver_force(t);
+        psd_saver_wants(s, PSD_SAVER_ANYWAY);
         s->again_ms = t->now_ms + (t->draining ? RETRY_LAST_MS : RETRY_MS);
         psd_saver_ask_again(s);
         return;
@@ -324,7 +321,7 @@ static void part_lost(struct psd_task *t, const struct psd_peer *p)
 {
     struct psi_err err;
     PSI_IGNORE(psi_fail(&err, PS_DATA_LOSS, "/job:%s/task:%u has lost its part", p->job, p->task)); /* used below */
-    checkpoint_free(t->saver, psd_saver_known(t, t->saver->what.number));
+    checkpoint_free(psd_saver_known(t, t->saver->what.number));
     give_up_attempt(t, &err);
 }
 
@@ -346,7 +343,7 @@ static void note_steps(struct psd_task *t)
     psd_steps_note_begin(t);
     while (psi_map_next(&t->saver->parts, &cursor, NULL, NULL, &value)) {
         const struct psd_saver_part *part = value;
-        if (part->peer == PSD_NO_PEER && part->step != 0) {
+        if (part->step != 0) {
             psd_steps_note(t, part->container, part->step);
         }
     }
@@ -439,7 +436,7 @@ static void done_by(struct psd_task *t, uint32_t peer)
 static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_FileItem *item, struct psi_err *err)
 {
     struct psd_saver *s = t->saver;
-    ps_status st = item->kind == PS_FILE_STATE ? PS_OK : psd_saver_take_part(s, p, item, err);
+    ps_status st = item->kind == PS_FILE_STATE ? PS_OK : psd_saver_take_part(t, p, item, err);
     if (item->kind == PS_FILE_STATE) {
         s->same = s->same == SAME_UNKNOWN || s->same == item->same ? item->same : 0;
         item->same = 0; /* which older checkpoint has equal content is said once in the manifest, not for each file */
@@ -458,22 +455,14 @@ static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_F
 
 static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct psd_request *r, const struct psi_err *err)
 {
-    const uint8_t *at = r->body;
-    size_t n = r->body_bytes;
+    struct psi_items items = psd_items_of(r);
     struct psi_err why;
-    bool end = err != NULL;
-    ps_status st = PS_OK;
-    if (err != NULL) {
-        give_up_attempt(t, err);
-        return;
+    ps_v1_FileItem item;
+    while (err == NULL && psi_items_next(&items, &ps_v1_FileItem_msg, &item, &why)) {
+        items.st = take_file(t, p, &item, &why);
     }
-    while (st == PS_OK && !end) {
-        ps_v1_FileItem item;
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, &why);
-        st = st == PS_OK && !end ? take_file(t, p, &item, &why) : st;
-    }
-    if (st != PS_OK) {
-        give_up_attempt(t, &why);
+    if (err != NULL || items.st != PS_OK) {
+        give_up_attempt(t, err != NULL ? err : &why);
     } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
         /* without memory p's part is unknown until p reports its parts again */
         PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number, false));
@@ -592,9 +581,9 @@ void psd_saver_attempt(struct psd_task *t)
     psi_list_move_all(&s->served, &s->asked);
     psd_saver_move(s, PSD_SAVER_CUTTING);
     s->begun_ms = t->now_ms;
-    s->highest = t->shards->highest > s->highest ? t->shards->highest : s->highest;
+    s->highest = psd_saver_highest(t) + 1;
     s->what = (ps_v1_SaveItem)ps_v1_SaveItem_init_zero;
-    s->what.number = ++s->highest;
+    s->what.number = s->highest;
     s->what.moved = psd_loader_moved_most(t);
     s->what.time_ms = t->config.unix_ms == 0 ? 0 : t->config.unix_ms + (t->now_ms - t->started_ms);
     PSI_IGNORE(PSI_BYTES_SET(s->what.cluster_name, t->cluster.name)); /* fits: checked name */
@@ -628,7 +617,7 @@ void psd_saver_forget(struct psd_task *t, uint64_t number)
     struct psd_saver *s = t->saver;
     struct psd_checkpoint *c = psd_saver_known(t, number);
     if (c != NULL) {
-        checkpoint_free(s, c);
+        checkpoint_free(c);
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         listed_remove(&s->peers[i], number);
@@ -670,10 +659,10 @@ void psd_saver_fini(struct psd_task *t)
     if (s == NULL) {
         return;
     }
-    psd_saver_parts_free(s);
+    psd_saver_parts_free(t);
     psd_saver_bars_free(s);
     while ((it = psi_list_first(&s->known)) != NULL) {
-        checkpoint_free(s, psd_checkpoint_at(it));
+        checkpoint_free(psd_checkpoint_at(it));
     }
     for (uint32_t i = 0; s->peers != NULL && i < t->peer_count; i++) {
         psi_free(s->peers[i].listed);

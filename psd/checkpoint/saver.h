@@ -59,18 +59,15 @@ struct psd_saver_peer {
     size_t listed_count, listed_capacity;
 };
 
-/* What the checkpoint being made says of a container: on all tasks (peer PSD_NO_PEER), or on the task with index `peer`. */
+/* What the checkpoint being made says of a container. */
 struct psd_saver_part {
-    uint32_t peer;
-    uint32_t notes;   /* enum ps_file_notes */
+    uint32_t notes;   /* enum ps_file_notes: what any task has noted */
     uint32_t bare_at; /* index of the task that has `bare` */
     uint64_t step;    /* 1 + the highest global step that any task has reported; 0: none has */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char bare[PS_NAME_BYTES_MAX + 1]; /* name of a variable without a value; "": no such name is known */
+    bool is_at[]; /* by peer index: the task's part has values of the container, or variables of it were deleted there */
 };
-
-/* bytes that the memory budget counts for a psd_saver_part with map entry and key; the budget never refuses a part */
-enum { PSD_SAVER_PART_BYTES = (sizeof(struct psd_saver_part) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32 };
 
 struct psd_saver {
     /* resets that wait until the directory's disk has noted that older checkpoints must not bring the container back (its bar) */
@@ -79,8 +76,7 @@ struct psd_saver {
     enum psd_saver_disk disk;
     uint64_t reading;
     struct psi_buf read;
-    struct psi_list known; /* struct psd_checkpoint, by number */
-    uint32_t known_count;
+    struct psi_list known;        /* struct psd_checkpoint, by number */
     uint64_t first, last;         /* lowest and highest checkpoint number that was ever in `known`; 0: `known` was always empty */
     uint64_t found;               /* highest checkpoint number that was on the directory's disk when the disk was read */
     uint64_t highest;             /* highest checkpoint number that a task has reported, or that an attempt has got */
@@ -112,7 +108,7 @@ struct psd_saver {
     uint64_t same;        /* older checkpoint that equals all answered parts; 0: none does; SAME_UNKNOWN: no part was answered */
     bool hurries;         /* a task is to end: all tasks were told to write the checkpoint as fast as they can */
     struct psi_buf files; /* FileItems of all parts; from DECIDING on the whole manifest */
-    struct psi_map parts; /* peer, container -> struct psd_saver_part */
+    struct psi_map parts; /* container -> struct psd_saver_part */
     /* Requests of clients (struct psd_need): `asked` has those that wait for the next attempt, `served` those that wait for this
      * attempt. A CHECKPOINT_RESTORE is put into `asked` when its checkpoint is in use, because it is then saved anew. */
     struct psi_list asked, served;
@@ -193,6 +189,8 @@ uint32_t psd_saver_whole_at(const struct psd_task *t, uint64_t number);
 /** How many parts of checkpoint c can be loaded: parts of tasks of the job that have them whole, and parts of tasks that have
  * left the job of which another task can load a copy (psd_loader_reader()). */
 uint32_t psd_saver_parts_there(const struct psd_task *t, const struct psd_checkpoint *c);
+/** How many tasks of the job have not reported what they have. */
+uint32_t psd_saver_away(const struct psd_task *t);
 /** The newest checkpoint of which all parts are there, and which is not known to be damaged; 0: there is none. */
 uint64_t psd_saver_newest(const struct psd_task *t);
 /** Like psd_saver_newest(), but parts that tasks may still report do not count as missing: the newest that may be whole. */
@@ -202,12 +200,11 @@ bool psd_saver_have_news(const struct psd_task *t);
 
 /* ---- saver_when.c ---- */
 void psd_saver_move(struct psd_saver *s, enum psd_saver_phase to);
+/** Ask for a checkpoint as soon as it can be made. ANYWAY: for example after a load has put values on other tasks. */
 static inline void psd_saver_wants(struct psd_saver *s, enum psd_saver_want want)
 {
     s->want = want > s->want ? want : s->want;
 }
-/** Ask for a checkpoint as soon as possible, even if nothing is new, for example after a load has put values on other tasks. */
-void psd_saver_force(struct psd_task *t);
 /** Note, for answers to clients, that attempt `number` has failed with err; 0: no attempt could be begun. */
 void psd_saver_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
 /** Call when an attempt has failed. If it was the last checkpoint of tasks that end, psd_saver_lost_text() tells the failure. */
@@ -288,7 +285,7 @@ ps_status psd_saver_check(struct psd_task *t, struct psi_err *err) PSI_MUST;
 
 /* ---- saver_parts.c ---- */
 /** Take in one item of p's answer to TASK_CUT: a file of values, or a note about a container. RESOURCE_EXHAUSTED. */
-ps_status psd_saver_take_part(struct psd_saver *s, const struct psd_peer *p, const ps_v1_FileItem *item,
+ps_status psd_saver_take_part(struct psd_task *t, const struct psd_peer *p, const ps_v1_FileItem *item,
                               struct psi_err *err) PSI_MUST;
 /** Add the attempt's files to its manifest, with the notes and steps of their containers. RESOURCE_EXHAUSTED. */
 ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifest, struct psi_err *err) PSI_MUST;
@@ -298,9 +295,9 @@ ps_status psd_saver_check_parts(const struct psd_task *t, struct psi_err *err) P
 /** Check that each task has the variables that the directory has recorded for it; each call examines list_slice_rows names.
  * FAILED_PRECONDITION: a task has lost a variable. PS_OK: call again, unless psd_saver.names is PSD_SAVER_NAMES_CHECKED. */
 ps_status psd_saver_check_names(struct psd_task *t, struct psi_err *err) PSI_MUST;
-void psd_saver_parts_free(struct psd_saver *s);
-/** Bytes that the memory budget must count for parts, bars and resets, added up anew for a check of the budget. s NULL: 0. */
-uint64_t psd_saver_bytes(const struct psd_saver *s);
+void psd_saver_parts_free(struct psd_task *t);
+/** Bytes that the memory budget must count for parts, bars and resets, added up anew for a check of the budget. */
+uint64_t psd_saver_bytes(const struct psd_task *t);
 /** Note a bar that a task has reported: checkpoints up to its number must not bring a container back. RESOURCE_EXHAUSTED. */
 ps_status psd_saver_take_bar(struct psd_task *t, const ps_v1_ListItem *item, struct psi_err *err) PSI_MUST;
 /** Free psd_saver.bars and psd_saver.resets. */

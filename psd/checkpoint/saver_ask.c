@@ -202,13 +202,9 @@ void psd_saver_describe(const struct psd_task *t, const struct psd_wait *w, stru
     struct psd_names missing = PSD_NAMES_IN(buffer);
     bool now = s->phase != PSD_SAVER_IDLE && w->begun_ms <= s->begun_ms;
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "a checkpoint%s", now ? "" : ", the next one")); /* fits */
-    for (uint32_t i = 0; s->phase != PSD_SAVER_IDLE && i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !s->peers[i].done) {
-            psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
-        }
-    }
-    for (uint32_t i = 0; s->phase == PSD_SAVER_IDLE && i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !t->peers[i].listed) {
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        bool there = s->phase == PSD_SAVER_IDLE ? t->peers[i].listed : s->peers[i].done;
+        if (t->peers[i].own_job && !there) {
             psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }

@@ -78,10 +78,9 @@ uint32_t psd_saver_whole_at(const struct psd_task *t, uint64_t number)
 
 uint32_t psd_saver_parts_there(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    struct psd_loader_parts parts;
+    struct psd_loader_parts parts = psd_loader_parts_of(c);
     struct psd_loader_part part;
     uint32_t count = 0;
-    psd_loader_parts_begin(c, &parts);
     while (psd_loader_parts_next(&parts, &part)) {
         const struct psd_peer *p = psd_peer_find(t, part.job, part.task);
         bool gone = p == NULL || !p->own_job;
@@ -102,7 +101,7 @@ static uint64_t newest_whole(const struct psd_task *t, uint32_t away)
     return 0;
 }
 
-static uint32_t count_away(const struct psd_task *t)
+uint32_t psd_saver_away(const struct psd_task *t)
 {
     uint32_t away = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -118,7 +117,7 @@ uint64_t psd_saver_newest(const struct psd_task *t)
 
 uint64_t psd_saver_newest_maybe(const struct psd_task *t)
 {
-    return newest_whole(t, count_away(t));
+    return newest_whole(t, psd_saver_away(t));
 }
 
 bool psd_saver_have_news(const struct psd_task *t)
@@ -183,6 +182,15 @@ static uint32_t spare_places(const struct psd_task *t, uint32_t most)
     return differ < most ? most - differ : 0;
 }
 
+/* True if c is the last checkpoint of its time span (keep_checkpoint_every_hours), and not the newest of all.
+ * psd_saver_make_room() drops these last. */
+static bool is_of_its_span(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
+    struct psi_list *next = c->link.next;
+    return span != 0 && next != &t->saver->known && psd_checkpoint_at(next)->what.time_ms / span != c->what.time_ms / span;
+}
+
 void psd_saver_retire(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
@@ -190,19 +198,16 @@ void psd_saver_retire(struct psd_task *t)
     if (most == 0) {
         return;
     }
-    uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
     uint32_t spare = spare_places(t, most);
     uint32_t whole = 0; /* whole checkpoints seen so far, duplicates not counted */
-    uint64_t newer_ms = 0;
     struct psi_list *it = NULL, *before = NULL;
     for (it = s->known.prev; it != &s->known; it = before) {
         const struct psd_checkpoint *c = psd_checkpoint_at(it);
-        uint64_t number = c->what.number, time_ms = c->what.time_ms;
+        uint64_t number = c->what.number;
         before = it->prev;
-        bool last = span != 0 && time_ms / span != newer_ms / span;
-        newer_ms = time_ms;
         bool twice = is_whole(t, c) && is_duplicate(t, c);
-        bool kept = (twice ? spare > 0 : whole < most) || last || psd_loader_reads(t, number) || number == psd_loader_named(t);
+        bool kept = (twice ? spare > 0 : whole < most) || is_of_its_span(t, c) || psd_loader_reads(t, number) ||
+                    number == psd_loader_named(t);
         spare -= twice && spare > 0;
         whole += !twice && is_whole(t, c);
         if (!kept) {
@@ -212,15 +217,6 @@ void psd_saver_retire(struct psd_task *t)
     if (whole >= (most < ENOUGH ? most : ENOUGH)) {
         drop_damaged(t);
     }
-}
-
-/* True if c is the last checkpoint of its time span (keep_checkpoint_every_hours): psd_saver_make_room() drops these last. */
-static bool is_of_its_span(const struct psd_task *t, const struct psd_checkpoint *c)
-{
-    uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
-    const struct psi_list *next = c->link.next;
-    return span != 0 && next != &t->saver->known &&
-           psd_checkpoint_at(c->link.next)->what.time_ms / span != c->what.time_ms / span;
 }
 
 bool psd_saver_make_room(struct psd_task *t)

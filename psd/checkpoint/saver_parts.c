@@ -14,108 +14,92 @@
 
 enum { BARS_MAX = 1 << 16 };
 
-uint64_t psd_saver_bytes(const struct psd_saver *s)
+/* Bytes that the memory budget counts for a psd_saver_part with map entry and key. The budget never refuses a part. */
+static uint64_t part_bytes(const struct psd_task *t)
 {
-    return s == NULL ? 0
-                     : psi_map_count(&s->parts) * (uint64_t)PSD_SAVER_PART_BYTES +
-                           s->bars.count * (uint64_t)PSD_CONTAINERS_ENTRY_BYTES + psd_resets_bytes(&s->resets);
+    return (sizeof(struct psd_saver_part) + t->peer_count + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32;
 }
 
-void psd_saver_parts_free(struct psd_saver *s)
+uint64_t psd_saver_bytes(const struct psd_task *t)
 {
+    const struct psd_saver *s = t->saver;
+    return s == NULL ? 0
+                     : psi_map_count(&s->parts) * part_bytes(t) + s->bars.count * (uint64_t)PSD_CONTAINERS_ENTRY_BYTES +
+                           psd_resets_bytes(&s->resets);
+}
+
+void psd_saver_parts_free(struct psd_task *t)
+{
+    struct psi_map *parts = &t->saver->parts;
     uint64_t cursor = 0;
     void *value = NULL;
-    psd_store_uncount(s->resets.store, PSD_MEMORY_CONTAINERS, psi_map_count(&s->parts) * (uint64_t)PSD_SAVER_PART_BYTES);
-    while (psi_map_next(&s->parts, &cursor, NULL, NULL, &value)) {
+    psd_store_uncount(&t->store, PSD_MEMORY_CONTAINERS, psi_map_count(parts) * part_bytes(t));
+    while (psi_map_next(parts, &cursor, NULL, NULL, &value)) {
         psi_free(value);
     }
-    psi_map_fini(&s->parts);
+    psi_map_fini(parts);
 }
 
-struct part_key {
-    char text[sizeof(uint32_t) + PS_CONTAINER_BYTES_MAX];
-    size_t bytes;
-};
-
-static struct part_key part_key_of(const char *container, uint32_t peer)
+static struct psd_saver_part *find_part(const struct psd_saver *s, const char *container)
 {
-    struct part_key k;
-    size_t n = strlen(container);
-    memcpy(k.text, &peer, sizeof(peer));
-    memcpy(k.text + sizeof(peer), container, n);
-    k.bytes = sizeof(peer) + n;
-    return k;
+    return psi_map_find(&s->parts, container, strlen(container));
 }
 
-static struct psd_saver_part *find_part(const struct psd_saver *s, const char *container, uint32_t peer)
+static struct psd_saver_part *get_part(struct psd_task *t, const char *container, struct psi_err *err)
 {
-    struct part_key k = part_key_of(container, peer);
-    return psi_map_find(&s->parts, k.text, k.bytes);
-}
-
-static struct psd_saver_part *get_part(struct psd_saver *s, const char *container, uint32_t peer, struct psi_err *err)
-{
-    struct part_key k = part_key_of(container, peer);
-    struct psd_saver_part *part = find_part(s, container, peer);
+    struct psd_saver_part *part = find_part(t->saver, container);
     if (part == NULL) {
-        part = psi_calloc(1, sizeof(*part));
-        if (part == NULL || psi_map_put(&s->parts, k.text, k.bytes, part, NULL, NULL) != PS_OK) {
+        part = psi_calloc(1, sizeof(*part) + t->peer_count);
+        if (part == NULL || psi_map_put(&t->saver->parts, container, strlen(container), part, NULL, NULL) != PS_OK) {
             psi_free(part);
             PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for a checkpoint")); /* the caller sees NULL */
             return NULL;
         }
-        psd_store_count(s->resets.store, PSD_MEMORY_CONTAINERS, PSD_SAVER_PART_BYTES);
-        part->peer = peer;
+        psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, part_bytes(t));
         memcpy(part->container, container, strlen(container) + 1);
     }
     return part;
 }
 
-ps_status psd_saver_take_part(struct psd_saver *s, const struct psd_peer *p, const ps_v1_FileItem *item, struct psi_err *err)
+ps_status psd_saver_take_part(struct psd_task *t, const struct psd_peer *p, const ps_v1_FileItem *item, struct psi_err *err)
 {
+    struct psd_saver *s = t->saver;
+    struct psd_saver_part *part = NULL;
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    bool note = item->kind == PS_FILE_NOTE;
+    const bool note = item->kind == PS_FILE_NOTE;
+    const uint32_t notes = note ? item->notes & ~(uint32_t)PS_NOTE_NAMED : 0;
+    const uint64_t step = note && item->step <= INT64_MAX ? item->step : 0;
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
-    const uint32_t notes = item->notes & ~(uint32_t)PS_NOTE_NAMED;
-    if (st == PS_OK && note && (notes != 0 || item->step != 0)) {
-        struct psd_saver_part *all = get_part(s, container, PSD_NO_PEER, err);
-        st = all == NULL ? PS_RESOURCE_EXHAUSTED : PS_OK;
-        if (all != NULL) {
-            all->notes |= notes;
-            all->step = item->step > all->step && item->step <= INT64_MAX ? item->step : all->step;
-        }
-        if (all != NULL && all->bare[0] == '\0') {
-            all->bare_at = p->index;
-            PSI_IGNORE(PSI_BYTES_TEXT(item->bare, all->bare, sizeof(all->bare))); /* a text that is not valid becomes "" */
-        }
-        s->what.step = item->step > s->what.step && item->step <= INT64_MAX ? item->step : s->what.step;
+    if (st == PS_OK && (!note || notes != 0 || step != 0)) {
+        part = get_part(t, container, err);
+        st = part == NULL ? PS_RESOURCE_EXHAUSTED : PS_OK;
     }
-    if (st == PS_OK && (!note || (item->notes & PS_NOTE_DELETED) != 0)) {
-        st = get_part(s, container, p->index, err) == NULL ? PS_RESOURCE_EXHAUSTED : PS_OK;
+    if (part != NULL) {
+        part->notes |= notes;
+        part->step = step > part->step ? step : part->step;
+        part->is_at[p->index] = part->is_at[p->index] || !note || (notes & PS_NOTE_DELETED) != 0;
+        s->what.step = step > s->what.step ? step : s->what.step;
+    }
+    if (part != NULL && note && part->bare[0] == '\0') {
+        part->bare_at = p->index;
+        PSI_IGNORE(PSI_BYTES_TEXT(item->bare, part->bare, sizeof(part->bare))); /* a text that is not valid becomes "" */
     }
     return st;
 }
 
 ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifest, struct psi_err *err)
 {
-    const uint8_t *at = s->files.data;
-    size_t n = s->files.len;
-    bool end = false;
-    ps_status st = PS_OK;
-    while (st == PS_OK) {
-        ps_v1_FileItem item;
+    struct psi_items items = {.at = s->files.data, .bytes_left = s->files.len};
+    ps_v1_FileItem item;
+    while (psi_items_next(&items, &ps_v1_FileItem_msg, &item, err)) {
         char container[PS_CONTAINER_BYTES_MAX + 1];
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, err);
-        if (st != PS_OK || end) {
-            break;
-        }
         bool values = item.kind == PS_FILE_VALUES && PSI_BYTES_TEXT(item.container, container, sizeof(container)) == PS_OK;
-        const struct psd_saver_part *all = values ? find_part(s, container, PSD_NO_PEER) : NULL;
+        const struct psd_saver_part *all = values ? find_part(s, container) : NULL;
         item.notes = all == NULL ? item.notes & PS_NOTE_NAMED : all->notes;
         item.step = all == NULL ? 0 : all->step;
-        st = psi_manifest_add(manifest, &ps_v1_FileItem_msg, &item, err);
+        items.st = psi_manifest_add(manifest, &ps_v1_FileItem_msg, &item, err);
     }
-    return st;
+    return items.st;
 }
 
 /* Check that the task that wrote this file of checkpoint c still has values of the file's container. If not, FAILED_PRECONDITION,
@@ -127,8 +111,9 @@ static ps_status check_file(const struct psd_task *t, const struct psd_checkpoin
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&file->container, container, err);
     st = st == PS_OK ? PSI_BYTES_TEXT(file->job, job, sizeof(job)) : st;
     const struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, file->task) : NULL;
+    const struct psd_saver_part *part = p == NULL ? NULL : find_part(t->saver, container);
     if (p == NULL || psd_loader_moved_most(t) >= c->what.number || psd_saver_bar(t, container) >= c->what.number ||
-        psd_loader_anew(t) >= c->what.number || find_part(t->saver, container, p->index) != NULL) {
+        psd_loader_anew(t) >= c->what.number || (part != NULL && part->is_at[p->index])) {
         return PS_OK;
     }
     return psi_fail(err, PS_FAILED_PRECONDITION,
@@ -168,7 +153,7 @@ ps_status psd_saver_check_parts(const struct psd_task *t, struct psi_err *err)
     if (c == NULL) {
         return PS_OK;
     }
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     ps_status st = PS_OK;
     while (st == PS_OK && psi_manifest_next(&walk, &file)) {

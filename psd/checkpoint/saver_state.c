@@ -16,7 +16,7 @@ enum { PERCENT = 10000 /* units of a share (millionths) per percent */ };
 /* Put each container of c, with its highest step, into *out. The manifest has one file of values per task and container. */
 static void put_containers(const struct psd_checkpoint *c, ps_v1_SavesState *out)
 {
-    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    struct psi_items walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     while (psi_manifest_next(&walk, &file)) {
         if (file.kind != PS_FILE_VALUES) {

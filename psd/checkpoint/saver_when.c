@@ -4,7 +4,7 @@
  * A checkpoint is made every checkpoint_seconds or checkpoint_steps, when the model is complete for the first time, when a client
  * asks, and when tasks are to end. First all tasks are asked whether the newest whole checkpoint has all that they have
  * (TASK_SAVED, DURABILITY 6.9). If so, none is made, and the clients that asked are answered with the newest one. The tasks are
- * not asked if an attempt is forced (psd_saver_force()), or if a client asks and no checkpoint is whole.
+ * not asked if an attempt is forced (PSD_SAVER_ANYWAY), or if a client asks and no checkpoint is whole.
  *
  * Failure:
  *   - A checkpoint cannot be made now, for example because a task is away: it is tried again until it can be made. When tasks are
@@ -28,11 +28,6 @@ void psd_saver_move(struct psd_saver *s, enum psd_saver_phase to)
 {
     PSI_ASSERT((WAYS[s->phase] >> to & 1u) != 0);
     s->phase = to;
-}
-
-void psd_saver_force(struct psd_task *t)
-{
-    psd_saver_wants(t->saver, PSD_SAVER_ANYWAY);
 }
 
 void psd_saver_note_failed(struct psd_task *t)
@@ -339,15 +334,6 @@ bool psd_saver_drained(const struct psd_task *t)
     return t->saver == NULL || (t->saver->phase == PSD_SAVER_IDLE && t->saver->want == PSD_SAVER_NOT_WANTED);
 }
 
-static bool all_listed(const struct psd_task *t)
-{
-    bool all = true;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        all = all && (!t->peers[i].own_job || t->peers[i].listed);
-    }
-    return all;
-}
-
 /* Why the checkpoint that a client asked for last is not saved when the directory ends, in a job that saves only when clients
  * ask. NULL: it is saved, no client has asked, or nothing is lost. writes: a checkpoint is being written. */
 static const char *lost_by_hand(const struct psd_task *t, bool writes)
@@ -409,7 +395,7 @@ void psd_saver_last(struct psd_task *t)
         return;
     }
     /* if all tasks are connected, they are asked even if no news is known: a task may have changed since its last BEAT */
-    if (psd_saver_have_news(t) || all_listed(t)) {
+    if (psd_saver_have_news(t) || psd_saver_away(t) == 0) {
         s->last_ms = t->now_ms;
         psd_saver_wants(s, PSD_SAVER_IF_NEW);
         s->again_ms = 0;

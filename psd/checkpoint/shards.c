@@ -748,22 +748,17 @@ void psd_rpc_task_drop(struct psd_task *t, struct psd_conn *c, const struct psd_
 /* Take in one frame of a TASK_MANIFEST: its FileItems, and in the first frame the SaveItem before them. */
 static ps_status take_manifest(struct psd_manifest *m, const struct psd_request *r, struct psi_err *err)
 {
-    const uint8_t *at = r->body;
-    size_t n = r->body_bytes;
-    bool end = false;
-    ps_status st = PS_OK;
+    struct psi_items items = psd_items_of(r);
+    ps_v1_FileItem file;
     if (m->bytes.len == 0) {
-        ps_v1_SaveItem item;
-        st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &item, &end, err);
-        m->number = st == PS_OK && !end ? item.number : 0;
-        st = st == PS_OK ? psi_manifest_add(&m->bytes, &ps_v1_SaveItem_msg, &item, err) : st;
+        ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
+        m->number = psi_items_next(&items, &ps_v1_SaveItem_msg, &item, err) ? item.number : 0;
+        items.st = items.st == PS_OK ? psi_manifest_add(&m->bytes, &ps_v1_SaveItem_msg, &item, err) : items.st;
     }
-    while (st == PS_OK && !end) {
-        ps_v1_FileItem item;
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, err);
-        st = st == PS_OK && !end ? psi_manifest_add(&m->bytes, &ps_v1_FileItem_msg, &item, err) : st;
+    while (psi_items_next(&items, &ps_v1_FileItem_msg, &file, err)) {
+        items.st = psi_manifest_add(&m->bytes, &ps_v1_FileItem_msg, &file, err);
     }
-    return st;
+    return items.st;
 }
 
 void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

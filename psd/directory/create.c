@@ -347,21 +347,15 @@ static ps_status requested_task(struct psd_task *t, const ps_v1_CreateItem *m, s
 /* Read the items of a CREATE. A wrong item is refused alone; if the body cannot be parsed, the whole request fails. */
 static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    for (;;) {
-        ps_v1_CreateItem m;
-        bool end = false;
-        ps_status st = psi_list_next(&p, &n, &ps_v1_CreateItem_msg, &m, &end, err);
-        if (st != PS_OK || end) {
-            return st;
-        }
+    struct psi_items items = psd_items_of(r);
+    ps_v1_CreateItem m;
+    while (psi_items_next(&items, &ps_v1_CreateItem_msg, &m, err)) {
         struct psd_create *item = item_new(t, w, err);
         if (item == NULL) {
             return PS_RESOURCE_EXHAUSTED;
         }
         struct psi_err own;
-        st = psd_create_parse(&m, item, &own);
+        ps_status st = psd_create_parse(&m, item, &own);
         psd_wait_take(t, w, item->queue == NULL ? 0 : sizeof(*item->queue));
         if (st == PS_OK) {
             st = requested_task(t, &m, item, &own);
@@ -370,6 +364,7 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
             item_end(t, w, item, &own);
         }
     }
+    return items.st;
 }
 
 /* If a part of a variable is missing or refused, refuse all its parts, so that none is recorded. first: index of the first part;
@@ -460,26 +455,21 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
 
 void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
+    struct psi_items items = psd_items_of(r);
+    ps_v1_NameItem item;
     struct psi_err err;
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_FIND, PS_FLAG_REPLY, r->header.id);
-    for (uint32_t index = 1;; index++) {
-        ps_v1_NameItem item;
-        bool end = false;
-        if (psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err) != PS_OK) {
-            psi_buf_fini(&l.buf);
-            psd_reply(t, c, PS_OP_FIND, 0, r->header.id, 0, &err, 0, NULL, NULL);
-            return;
-        }
-        if (end) {
-            break;
-        }
+    for (uint32_t index = 1; psi_items_next(&items, &ps_v1_NameItem_msg, &item, &err); index++) {
         ps_v1_CreateAnswer a = ps_v1_CreateAnswer_init_zero;
         a.index = index;
         find_one(t, &item, &a);
         psd_list_add(&l, &ps_v1_CreateAnswer_msg, &a);
+    }
+    if (items.st != PS_OK) {
+        psi_buf_fini(&l.buf);
+        psd_reply(t, c, PS_OP_FIND, 0, r->header.id, 0, &err, 0, NULL, NULL);
+        return;
     }
     psd_list_end(&l);
 }

@@ -92,13 +92,12 @@ static ps_status read_names(const struct psd_task *t, const uint8_t *p, size_t n
         s->roles = psi_calloc((size_t)count + 1, sizeof(*s->roles));
         st = s->names == NULL || s->roles == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "SYNC: no memory for its names") : PS_OK;
     }
-    for (bool end = false; st == PS_OK && !end;) {
-        ps_v1_NameItem item;
-        st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, err);
-        if (st == PS_OK && !end) {
-            st = add_synced(t, s, &item, err);
-        }
+    struct psi_items items = {.at = p, .bytes_left = n, .st = st};
+    ps_v1_NameItem item;
+    while (psi_items_next(&items, &ps_v1_NameItem_msg, &item, err)) {
+        items.st = add_synced(t, s, &item, err);
     }
+    st = items.st;
     if (st == PS_OK && s->count < (s->mode_none ? 1 : 2)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT,
                       "no variable of the model has an optimizer: there is nothing to train in step with others");

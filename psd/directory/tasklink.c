@@ -601,24 +601,14 @@ static void send_beat(struct psd_task *t, struct psd_conn *c)
 
 void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
+    struct psi_items items = psd_items_of(r);
+    ps_v1_NameItem item;
+    struct psi_err err;
     PSI_IGNORE(list_comes(c)); /* nothing depends on whether r is the first frame of the answer */
-    for (;;) {
-        ps_v1_NameItem item;
+    while (psi_items_next(&items, &ps_v1_NameItem_msg, &item, &err)) {
         char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
-        bool end = false;
-        struct psi_err err;
-        ps_status st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err);
-        if (st == PS_OK && !end) {
-            st = psd_name_parse(&item, container, name, &err);
-        }
-        if (st != PS_OK) {
-            psd_log(t, PSI_LOG_ERROR, "list_answer_rejected", PSI_KV("peer", c->text), PSI_KV("msg", err.text));
-            psd_conn_fault(t, c, st, err.reason, err.text);
-            return;
-        }
-        if (end) {
+        items.st = psd_name_parse(&item, container, name, &err);
+        if (items.st != PS_OK) {
             break;
         }
         list_drops(c);
@@ -627,6 +617,11 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
             psd_log_batch(t, PSI_LOG_WARN, "name_elsewhere", c->text, name, PSI_KV("msg", "dropped here"));
             psd_drop_here(t, v);
         }
+    }
+    if (items.st != PS_OK) {
+        psd_log(t, PSI_LOG_ERROR, "list_answer_rejected", PSI_KV("peer", c->text), PSI_KV("msg", err.text));
+        psd_conn_fault(t, c, items.st, err.reason, err.text);
+        return;
     }
     if ((r->header.flags & PS_FLAG_MORE) != 0) {
         return;

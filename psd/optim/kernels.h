@@ -177,17 +177,35 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
 #define PSD_NEXT_2 PSD_NEXT_1, b += line
 #define PSD_NEXT_3 PSD_NEXT_2, c += line
 
+/* ThreadSanitizer does not look at each element of a loop: PSD_TELL() tells it which memory the loop uses. */
+#if defined(__SANITIZE_THREAD__)
+void __tsan_read_range(void *begin, long bytes);
+void __tsan_write_range(void *begin, long bytes);
+#define PSD_TOLD __attribute__((no_sanitize_thread))
+#define PSD_TELL(slot_count, type, grad_type)                                                                                    \
+    do {                                                                                                                         \
+        __tsan_read_range((void *)(uintptr_t)grad, (long)(n * sizeof(grad_type)));                                               \
+        __tsan_write_range(var, (long)(n * sizeof(type)));                                                                       \
+        for (int told = 0; told < slot_count; told++) {                                                                          \
+            __tsan_write_range(slots[told], (long)(n * sizeof(type)));                                                           \
+        }                                                                                                                        \
+    } while (0)
+#else
+#define PSD_TOLD
+#define PSD_TELL(slot_count, type, grad_type) (void)0
+#endif
+
 /* The loops for one kind of CPU, in a section of their own: starting psd loads none of their 300 KiB into memory. */
 #define PSD_LOOP_FOR(name, target_, body)                                                                                        \
-    __attribute__((section(".text.sorted.loops"), target_)) static void name(                                                    \
+    PSD_TOLD __attribute__((section(".text.sorted.loops"), target_)) static void name(                                           \
         void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t n, const struct psd_optim_scalars *s)        \
     {                                                                                                                            \
         (void)slots;                                                                                                             \
         body;                                                                                                                    \
     }
 #define PSD_LOOP(name, slot_count, type, grad_type, value, ...)                                                                  \
-    PSD_INLINE void name##_some(type *restrict v, PSD_PARAMETERS_##slot_count(type) const grad_type *restrict grad, size_t n,    \
-                                PSD_SCALARS(type))                                                                               \
+    PSD_TOLD PSD_INLINE void name##_some(type *restrict v, PSD_PARAMETERS_##slot_count(type) const grad_type *restrict grad,     \
+                                         size_t n, PSD_SCALARS(type))                                                            \
     {                                                                                                                            \
         typedef PSD_UNUSED type real;                                                                                            \
         for (size_t i = 0; i < n; i++) {                                                                                         \
@@ -195,8 +213,8 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
             __VA_ARGS__                                                                                                          \
         }                                                                                                                        \
     }                                                                                                                            \
-    PSD_INLINE void name##_all(type *restrict v, PSD_PARAMETERS_##slot_count(type) const grad_type *restrict grad, size_t n,     \
-                               const struct psd_optim_scalars *restrict s)                                                       \
+    PSD_TOLD PSD_INLINE void name##_all(type *restrict v, PSD_PARAMETERS_##slot_count(type) const grad_type *restrict grad,      \
+                                        size_t n, const struct psd_optim_scalars *restrict s)                                    \
     {                                                                                                                            \
         const size_t line = PSD_LINE_BYTES / sizeof(*v);                                                                         \
         PSD_SCALARS_OF(type, s)                                                                                                  \
@@ -213,6 +231,7 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
                      const struct psd_optim_scalars *s)                                                                          \
     {                                                                                                                            \
         static psd_optim_loop_fn *const loops[] = {name##_base, name##_avx2, name##_avx512};                                     \
+        PSD_TELL(slot_count, type, grad_type);                                                                                   \
         loops[psi_vectors()](var, slots, grad, n, s);                                                                            \
     }
 

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { HELD_MAX = 4096 }; /* items of work queues that a session may hold at a task */
+
 static bool is_head(const struct psd_wait *w)
 {
     return psd_wait_first(w->needs[0].of) == w;
@@ -240,6 +242,23 @@ void psd_rpc_enqueue(struct psd_task *t, struct psd_conn *c, const struct psd_re
     }
 }
 
+/* Check that r may hold another item of a work queue. Items without a bound would make each of r's requests slower, because all
+ * that r holds is searched for the request's number. */
+static ps_status check_held(const struct psd_task *t, const struct psd_record *r, struct psi_err *err)
+{
+    struct psi_list *it = NULL;
+    uint32_t held = 0;
+    PSI_LIST_FOREACH(it, &r->attempts) {
+        held += PSI_CONTAINER_OF(it, const struct psd_attempt, link)->held;
+    }
+    return held < HELD_MAX
+               ? PS_OK
+               : psi_fail(err, PS_FAILED_PRECONDITION,
+                          "this session holds %u items of work queues of %s, and %d is the most: first say of one that "
+                          "it is done, or give it back",
+                          held, t->name, HELD_MAX);
+}
+
 static ps_status read_dequeue(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     ps_v1_Dequeue m;
@@ -261,6 +280,9 @@ static ps_status read_dequeue(const struct psd_task *t, struct psd_wait *w, cons
     }
     if (m.many && spec->kind == PSI_QUEUE_WORK) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "work queue '%s' at %s: its items are handed out one by one", v->name, t->name);
+    }
+    if (spec->kind == PSI_QUEUE_WORK) {
+        return check_held(t, w->record, err);
     }
     for (uint32_t i = 0; m.many && i < spec->component_count; i++) {
         if (!spec->components[i].shaped) {

@@ -4,7 +4,8 @@
  *
  * Happy path: bytes of an ENQUEUE are copied straight into elements, whose memory is allocated when their length is known; with
  * the last byte the request can be served. Until the ACK of a DEQUEUE, any part of its answer can be sent: one element from the
- * element's memory, several elements gathered in t->scratch. Failure: bytes that do not fit the queue, or no memory: the ENQUEUE
+ * element's memory, several elements gathered in t->scratch. However many DEQUEUEs are served at once, little more than
+ * PS_OUT_QUEUE_STOP_BYTES wait to be sent. Failure: bytes that do not fit the queue, or no memory: the ENQUEUE
  * is refused, and its elements are freed. No memory for t->scratch: the connection is closed, and the client tries again. */
 #include "queue.h"
 
@@ -288,6 +289,8 @@ void psd_queue_send(struct psd_task *t, struct psd_conn *c, const struct psd_wai
     struct psd_queue_wait k = w->queue;
     const struct psd_attempt *a = k.attempt;
     struct ps_dequeue_result m = {.bytes = answer_bytes(&k)};
+    /* into a full send queue goes an answer without elements: the client gets them by GET_PART, which waits for room */
+    const uint32_t most = c->link->out.queued_bytes > PS_OUT_QUEUE_STOP_BYTES ? 0 : PS_CONTROL_BODY_MAX;
     if (a != NULL) {
         const struct psd_queue *q = a->variable->queue;
         m.count = a->element_count;
@@ -297,7 +300,7 @@ void psd_queue_send(struct psd_task *t, struct psd_conn *c, const struct psd_wai
             m.epoch = q->spec.kind == PSI_QUEUE_WORK ? q->epoch + 1 : 0;
         }
     }
-    send_part(t, c, w->op, w->id, &k, 0, m.bytes < PS_CONTROL_BODY_MAX ? (uint32_t)m.bytes : PS_CONTROL_BODY_MAX, &m, sizeof(m));
+    send_part(t, c, w->op, w->id, &k, 0, m.bytes < most ? (uint32_t)m.bytes : most, &m, sizeof(m));
 }
 
 void psd_rpc_get_part(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -363,12 +363,10 @@ static bool take_sum(struct psd_group *g, uint32_t i, const ps_v1_PrepareAnswer 
 /* Read the answer to PREPARE or BUILD: contributions that the owner lacks, or its sums. False: no memory. */
 static bool take_answer(struct psd_task *t, struct psd_group *g, uint32_t i, const struct psd_request *r)
 {
-    const uint8_t *at = r->body;
-    size_t n = r->body_bytes;
+    struct psi_items items = psd_items_of(r);
     ps_v1_PrepareAnswer m;
     char name[PS_NAME_BYTES_MAX + 1];
-    bool end = false;
-    while (psi_list_next(&at, &n, &ps_v1_PrepareAnswer_msg, &m, &end, NULL) == PS_OK && !end) {
+    while (psi_items_next(&items, &ps_v1_PrepareAnswer_msg, &m, NULL)) {
         if (m.member == 0) {
             if (!take_sum(g, i, &m)) {
                 return false;

@@ -577,6 +577,10 @@ static ps_status set_by(struct psd_task *t, const struct psd_request *r, const s
     if (st != PS_OK) {
         return st;
     }
+    /* an end names nothing, and takes no memory: for the directory the group has ended here even if the order is refused */
+    if (group.options.mode == PSD_SYNC_NONE && most == 0) {
+        return psd_rounds_set_here(t, &(struct psd_rounds_spec){.container = container}, err);
+    }
     struct spec_memory m = {.names = psi_calloc((size_t)most + 1, sizeof(*m.names)),
                             .pointers = psi_calloc((size_t)most + 1, sizeof(*m.pointers)),
                             .by_rows = psi_calloc((size_t)most + 1, sizeof(*m.by_rows)),

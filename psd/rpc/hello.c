@@ -154,15 +154,9 @@ struct unresolved {
 
 static ps_status read_unresolved(const struct psd_request *r, struct unresolved *u, struct psi_err *err)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    for (;;) {
-        ps_v1_UnresolvedItem item;
-        bool end = false;
-        ps_status st = psi_list_next(&p, &n, &ps_v1_UnresolvedItem_msg, &item, &end, err);
-        if (st != PS_OK || end) {
-            return st;
-        }
+    struct psi_items items = psd_items_of(r);
+    ps_v1_UnresolvedItem item;
+    while (psi_items_next(&items, &ps_v1_UnresolvedItem_msg, &item, err)) {
         bool rises = u->count == 0 || item.number > u->numbers[u->count - 1];
         if (u->count == PS_WINDOW || item.number == 0 || !rises) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO: unresolved numbers must rise and be at most %d", PS_WINDOW);
@@ -170,6 +164,7 @@ static ps_status read_unresolved(const struct psd_request *r, struct unresolved 
         u->numbers[u->count] = item.number;
         u->abandoned[u->count++] = item.abandoned;
     }
+    return items.st;
 }
 
 static bool listed(const struct unresolved *u, uint64_t number, bool *out_abandoned)

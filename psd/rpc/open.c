@@ -65,22 +65,12 @@ static ps_status check_key(const struct psd_task *t, const ps_v1_NameItem *item,
 
 void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
+    struct psi_items items = psd_items_of(r);
+    ps_v1_NameItem item;
     struct psi_err err;
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_OPEN, PS_FLAG_REPLY, r->header.id);
-    for (uint32_t index = 1;; index++) {
-        ps_v1_NameItem item;
-        bool end = false;
-        if (psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err) != PS_OK) {
-            psi_buf_fini(&l.buf);
-            bad_list(t, c, r, &err);
-            return;
-        }
-        if (end) {
-            break;
-        }
+    for (uint32_t index = 1; psi_items_next(&items, &ps_v1_NameItem_msg, &item, &err); index++) {
         char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
         ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
         a.index = index;
@@ -101,6 +91,11 @@ void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             PSI_IGNORE(PSI_BYTES_SET(a.text, err.text)); /* cut is fine */
         }
         psd_list_add(&l, &ps_v1_OpenAnswer_msg, &a);
+    }
+    if (items.st != PS_OK) {
+        psi_buf_fini(&l.buf);
+        bad_list(t, c, r, &err);
+        return;
     }
     psd_list_end(&l);
 }

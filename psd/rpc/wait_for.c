@@ -157,15 +157,9 @@ static const struct psd_wait_kind of_tasks = {
 
 static ps_status read_variables(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    for (;;) {
-        ps_v1_HandleItem item;
-        bool end = false;
-        ps_status st = psi_list_next(&p, &n, &ps_v1_HandleItem_msg, &item, &end, err);
-        if (st != PS_OK || end) {
-            return st;
-        }
+    struct psi_items items = psd_items_of(r);
+    ps_v1_HandleItem item;
+    while (psi_items_next(&items, &ps_v1_HandleItem_msg, &item, err)) {
         struct psd_need *need = psd_wait_need(t, w, err);
         if (need == NULL) {
             return PS_RESOURCE_EXHAUSTED;
@@ -173,6 +167,7 @@ static ps_status read_variables(struct psd_task *t, struct psd_wait *w, const st
         need->handle = item.handle;
         need->creation = item.creation;
     }
+    return items.st;
 }
 
 static ps_status hang_on_variables(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
@@ -196,17 +191,11 @@ static ps_status hang_on_variables(struct psd_task *t, struct psd_wait *w, struc
 
 static ps_status read_tasks(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    for (;;) {
-        ps_v1_TaskItem item;
+    struct psi_items items = psd_items_of(r);
+    ps_v1_TaskItem item;
+    while (psi_items_next(&items, &ps_v1_TaskItem_msg, &item, err)) {
         char job[PS_JOB_BYTES_MAX + 1];
-        bool end = false;
-        ps_status st = psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, err);
-        if (st != PS_OK || end) {
-            return st;
-        }
-        st = psi_job_name_check((const char *)item.job.bytes, item.job.size, err);
+        ps_status st = psi_job_name_check((const char *)item.job.bytes, item.job.size, err);
         if (st == PS_OK) {
             st = PSI_BYTES_TEXT(item.job, job, sizeof(job));
         }
@@ -221,6 +210,7 @@ static ps_status read_tasks(struct psd_task *t, struct psd_wait *w, const struct
         need->of = &presence->waiters;
         presence->need_count++;
     }
+    return items.st;
 }
 
 static ps_status hang_on_tasks(struct psd_task *t, struct psd_wait *w, struct psi_err *err)

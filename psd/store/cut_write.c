@@ -168,6 +168,10 @@ uint32_t psd_cut_model_for(struct psd_cut *cut, struct psd_container *container,
         cut->models[container->cut_file - 1].tensors += tensors;
         return container->cut_file;
     }
+    if (cut->model_count > PSD_DISK_INDEX_MAX) {
+        psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "more containers with values than a checkpoint has files");
+        return 0;
+    }
     struct psd_cut_model *models = psi_grow(cut->models, cut->model_count, &cut->model_capacity, sizeof(*models));
     if (models == NULL) {
         psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "no memory for its files");

@@ -32,7 +32,7 @@ const struct psd_variable *psd_entry_take_variable(struct psi_code *k, struct ps
 ps_status psd_entry_value(struct psd_store *s, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 /** Read an entry of any other kind into t. Names and resets of tasks that have left the cluster are skipped. */
 void psd_entry_take(struct psi_code *k, struct psd_task *t, enum psi_state_kind kind);
-/** Call after the last entry: checks that each queue has as many elements as its entry says. */
+/** Call after the last entry: checks that each queue has as many elements as its entry says, and the rows that are staged. */
 void psd_entry_complete(struct psi_code *k, const struct psd_task *t);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "common/blob.h"
 #include "common/mem.h"
+#include "common/name.h"
 #include "common/optimizer.h"
 #include "common/sparse.h"
 #include "common/tuple.h"
@@ -38,10 +39,22 @@ static const struct psd_variable *variable_of(struct psi_code *k, const struct p
     return v;
 }
 
+/* Check names by the rules that hold for those of a request; variable: NULL, where only a container is named. */
+static void check_names(struct psi_code *k, const char *container, const char *variable)
+{
+    if (good(k) && (psi_container_name_check(container, strlen(container), NULL) != PS_OK ||
+                    (variable != NULL && psi_variable_name_check(variable, strlen(variable), NULL) != PS_OK))) {
+        psi_code_wrong(k, "a name that is none");
+    }
+}
+
 static void take_task(struct psi_code *k, struct psd_task *t)
 {
     struct psi_state_task x = {.position = 0};
     psi_state_task(k, &x);
+    if (good(k) && (x.next_order == 0 || x.chief_number > PS_CHIEF_NUMBER_MAX)) {
+        psi_code_wrong(k, "numbers that no task has");
+    }
     t->position = x.position;
     t->chief_number = x.chief_number;
     /* a loaded variable's handle is its psd_variable.order; the serving task that takes the variable over gives it a new one */
@@ -55,6 +68,7 @@ static void take_container(struct psi_code *k, struct psd_task *t)
     struct psi_state_container x = {.name = NULL};
     struct psd_container *made = NULL;
     psi_state_container(k, &x);
+    check_names(k, x.name, NULL);
     if (!good(k)) {
         return;
     }
@@ -147,7 +161,7 @@ static struct psd_element *make_element(struct psi_code *k, struct psd_store *s,
     }
     const ps_status st = sparse ? psi_sparse_check(&q->spec, x->data, x->bytes, x->serial, NULL)
                                 : psi_tuple_check(&q->spec, x->data, x->bytes, NULL);
-    if (st != PS_OK || x->serial == 0 || (!sum && x->serial >= q->next_serial)) {
+    if (st != PS_OK || x->serial == 0 || (sum ? x->serial > PSI_STEP_MAX : x->serial >= q->next_serial)) {
         psi_code_wrong(k, "an element that its queue cannot have");
         return NULL;
     }
@@ -165,8 +179,10 @@ static struct psd_element *make_element(struct psi_code *k, struct psd_store *s,
 static void fill_queue(struct psi_code *k, struct psd_store *s, struct psd_queue *q, const struct psi_state_queue *x)
 {
     bool steps = psi_queue_accumulates(q->spec.kind);
-    if (x->next_serial == 0 || x->step < 0 || x->step > (steps ? PSI_STEP_MAX : 0) || (x->has_sum && !steps) ||
-        (q->spec.kind == PSI_QUEUE_WORK && x->next_serial - 1 != x->size + x->taken + x->done)) {
+    if (x->next_serial == 0 || x->next_serial > PSI_STEP_MAX || x->step < 0 || x->step > (steps ? PSI_STEP_MAX : 0) ||
+        (x->has_sum && !steps) ||
+        (q->spec.kind == PSI_QUEUE_WORK &&
+         (x->next_serial - 1 != x->size + x->taken + x->done || (!x->filled && x->taken + x->done > 0)))) {
         psi_code_wrong(k, "a queue that cannot be");
         return;
     }
@@ -189,6 +205,7 @@ const struct psd_variable *psd_entry_take_variable(struct psi_code *k, struct ps
 {
     struct psi_state_variable x = {.container = NULL};
     psi_state_variable(k, &x);
+    check_names(k, x.container, x.name);
     struct psd_variable *v = good(k) ? make_variable(k, t, &x) : NULL;
     if (v == NULL) {
         return NULL;
@@ -274,6 +291,18 @@ static void check_queue(struct psi_code *k, struct psd_queue *q)
     }
 }
 
+/* Check rows that pushes of r have staged: they are applied later without another look at their indices. */
+static void check_staged(struct psi_code *k, const struct psd_record *r)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &r->progress) {
+        const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
+        if (p->staging != NULL && psd_push_is_rows(p->kind) && !psd_rows_staged(p, psd_record_find(r, p->number)->offset)) {
+            psi_code_wrong(k, "rows of a push in progress that cannot be");
+        }
+    }
+}
+
 void psd_entry_complete(struct psi_code *k, const struct psd_task *t)
 {
     uint64_t cursor = 0;
@@ -283,6 +312,9 @@ void psd_entry_complete(struct psi_code *k, const struct psd_task *t)
         if (v->queue != NULL) {
             check_queue(k, v->queue);
         }
+    }
+    for (cursor = 0; psi_map_next(&t->records, &cursor, NULL, NULL, &value);) {
+        check_staged(k, value);
     }
 }
 
@@ -510,11 +542,12 @@ static void take_chief(struct psi_code *k, struct psd_task *t)
     struct psi_state_chief x = {.container = NULL};
     struct psd_chief *made = NULL;
     psi_state_chief(k, &x);
+    check_names(k, x.container, NULL);
     if (!good(k)) {
         return;
     }
-    if (psd_chief_find(&t->chiefs, x.container) != NULL) {
-        psi_code_wrong(k, "a chief comes twice");
+    if (psd_chief_find(&t->chiefs, x.container) != NULL || x.number > PS_CHIEF_NUMBER_MAX) {
+        psi_code_wrong(k, "a chief that cannot be, or comes twice");
         return;
     }
     k->st = psd_chief_reserve(&t->chiefs, x.container, false, &made, k->err);
@@ -535,6 +568,7 @@ static void take_name(struct psi_code *k, struct psd_task *t)
     struct psi_state_name x = {.container = NULL};
     struct psd_name *made = NULL;
     psi_state_name(k, &x);
+    check_names(k, x.container, x.name);
     uint32_t owner = good(k) ? psi_cluster_task_number(&t->cluster, x.job, x.task) : t->peer_count;
     if (owner >= t->peer_count) {
         return;
@@ -549,7 +583,7 @@ static void take_name(struct psi_code *k, struct psd_task *t)
         psi_code_wrong(k, "a name comes twice");
         return;
     }
-    if (psi_part_check(&x.part, &x.shape, x.name, NULL) != PS_OK) {
+    if (psi_part_check(&x.part, d.dtype, &x.shape, x.name, NULL) != PS_OK) {
         psi_code_wrong(k, "a part that cannot be");
         return;
     }
@@ -563,6 +597,7 @@ static void take_reset(struct psi_code *k, struct psd_task *t)
 {
     struct psi_state_reset x = {.container = NULL};
     psi_state_reset(k, &x);
+    check_names(k, x.container, NULL);
     struct psd_reset *made = good(k) ? psd_reset_new(t->peer_count) : NULL;
     if (made == NULL) {
         no_memory(k, "a reset");

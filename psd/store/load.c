@@ -248,7 +248,8 @@ static void take_file(struct psd_load *l, struct psi_code *k)
 {
     struct psi_state_file f = {.file = 0};
     psi_state_file(k, &f);
-    if (k->st != PS_OK || f.file != l->file_count + 1 || f.header_bytes > l->header.max || f.header_bytes > f.bytes) {
+    if (k->st != PS_OK || f.file != l->file_count + 1 || l->file_count > PSD_DISK_INDEX_MAX ||
+        f.header_bytes <= PSI_SAFETENSORS_PREFIX || f.header_bytes > l->header.max || f.header_bytes > f.bytes) {
         psi_code_wrong(k, "a file that cannot be");
         return;
     }

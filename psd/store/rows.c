@@ -59,6 +59,19 @@ bool psd_rows_may_stand(const struct psd_progress *p, uint64_t offset)
            p->last_index >= offset - 1 && p->highest - p->last_index >= p->total - offset;
 }
 
+bool psd_rows_staged(const struct psd_progress *p, uint64_t offset)
+{
+    uint64_t last = UINT64_MAX; /* no row */
+    for (uint64_t i = 0; i < offset; i++) {
+        const uint64_t index = psi_rows_index((const uint8_t *)p->staging + i * p->unit, 0);
+        if (i > 0 && index <= last) {
+            return false;
+        }
+        last = index;
+    }
+    return last == p->last_index;
+}
+
 ps_status psd_rows_check(const struct psd_number *n, const uint8_t *indices, uint64_t count, bool last, struct psi_err *err)
 {
     const struct psd_progress *p = n->progress;

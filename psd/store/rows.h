@@ -36,6 +36,8 @@ bool psd_rows_fit(const struct psd_progress *p);
 /** Check p, read from a checkpoint: true if `offset` rows of p, but not all, can have come, the last of them with the index
  * p->last_index. Also true if p is no mutation of rows. */
 bool psd_rows_may_stand(const struct psd_progress *p, uint64_t offset);
+/** Check the first `offset` rows of p, which a checkpoint had staged: true if their indices rise, up to p->last_index. */
+bool psd_rows_staged(const struct psd_progress *p, uint64_t offset);
 /** Check the indices of the next `count` rows of n. last: these rows end the mutation. OUT_OF_RANGE, INVALID_ARGUMENT. */
 PSI_MUST ps_status psd_rows_check(const struct psd_number *n, const uint8_t *indices, uint64_t count, bool last,
                                   struct psi_err *err);

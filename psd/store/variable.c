@@ -73,7 +73,7 @@ ps_status psd_definition_check(const struct psd_definition *d, const char *name,
     if (st == PS_OK) {
         st = psi_optimizer_check(&d->optimizer, d->dtype, err);
     }
-    st = st == PS_OK ? psi_part_check(&d->part, &d->shape, name, err) : st;
+    st = st == PS_OK ? psi_part_check(&d->part, d->dtype, &d->shape, name, err) : st;
     if (st == PS_OK && d->part.count > 0 && psi_optimizer_is_whole(d->optimizer.kind)) {
         st = psi_fail(err, PS_UNIMPLEMENTED,
                       "%s needs norms of the whole variable, of which a task has a part only; a variable without parts works",

@@ -430,6 +430,7 @@ static void test_bad_input(void **state)
     test_error_has("there are no rows");
     assert_int_equal(ps_nn_dot_forward(rows, y, 1, 1, 2), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_nn_dot_forward(rows, y, 1, 0, 2), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_nn_dot_forward(rows, y, 1, UINT32_MAX, 0), PS_INVALID_ARGUMENT);
     ps_tensor x = {0}, out = {0};
     ps_tensor_wrap(&x, rows, 1, 5);
     assert_int_equal(ps_dot_interaction(&x, 2, &out), PS_INVALID_ARGUMENT);

@@ -13,15 +13,17 @@ def tree_files():
     return [name for name in out.decode().split("\0") if name and os.path.isfile(os.path.join(ROOT, name))]
 
 
-def copy_tree(to, variant):
+def copy_tree(to, variant, tests=True):
+    """tests: with the programs of the tests, which are most of the bytes"""
     for name in tree_files():
         target = os.path.join(to, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copy2(os.path.join(ROOT, name), target)
-    for name in (os.path.join("build", "found.mk"), os.path.join("build", variant)):
+    for name in (os.path.join("build", part) for part in ("found.mk", "cuda", variant)):
         source = os.path.join(ROOT, name)
         if os.path.isdir(source):
-            shutil.copytree(source, os.path.join(to, name), symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(source, os.path.join(to, name), symlinks=True, dirs_exist_ok=True,
+                            ignore=lambda top, _, source=source: [] if tests or top != source else ["tests"])
         elif os.path.isfile(source):
             os.makedirs(os.path.join(to, "build"), exist_ok=True)
             shutil.copy2(source, os.path.join(to, name))

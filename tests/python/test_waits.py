@@ -2,6 +2,7 @@
 """Calls that wait: Ctrl-C, other signals, threads, fork, asyncio, the end of the interpreter."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -342,14 +343,14 @@ class Waits(unittest.TestCase):
         self.assertIsInstance(raised[0], psd.Cancelled)
 
     def test_a_call_that_goes_on_behind_close(self):
-        """close() ends a call of another thread, and has freed the session before this thread runs again."""
+        """close() ends a call of another thread, and waits until this thread has left the package's code."""
         q, closed, behind = self.session.queue("q"), threading.Event(), []
         once, status = _waits.once, lib.ps_session_status
 
         def held(handle, function, args):
             result = once(handle, function, args)
             if threading.current_thread().name == "taking":
-                closed.wait()
+                behind.append(closed.wait(0.2))
             return result
 
         def looked(handle):
@@ -362,7 +363,86 @@ class Waits(unittest.TestCase):
             closed.set()
             thread.join()
         self.assertIsInstance(raised[0], psd.Cancelled)
+        self.assertEqual(raised[0].reason, psd.Reason.CLOSING)
         self.assertNotIn(True, behind)
+
+    def test_a_call_that_begins_beside_close(self):
+        """A thread has seen that the session is open, and comes into the library when close() has begun: the session is there."""
+        made = {
+            "ps_global_step": lambda s: s.global_step,
+            "ps_is_chief": lambda s: s.is_chief,
+            "ps_variable_read": lambda s: s.variable("v", 2).read(),
+            "ps_variable_version": lambda s: s.variable("v", 2).version,
+            "ps_variable_dtype": lambda s: s.variable("v", 2),
+            "ps_param_value": lambda s: s.param("w", 2).value,
+            "ps_param_name": lambda s: s.param("w", 2),
+            "ps_queue_name": lambda s: s.queue("q"),
+            "ps_container_push": lambda s: s.container("c"),
+            "ps_plan_scalar": lambda s: s.plan().constant(1),
+            "ps_plan_run": lambda s: s.plan().constant(1).eval(),
+            "ps_value_device": lambda s: s.plan().constant(1).device,
+        }
+        for name, call in made.items():
+            with self.subTest(name):
+                self.assertEqual(self.beside_close(name, call)[0], False)
+
+    def beside_close(self, name, call):
+        """Whether close() had ended when the call came to that function of the library."""
+        own, entered, closed, behind = getattr(lib, name), threading.Event(), threading.Event(), []
+        s = psd.Session(self.cluster.target, container="beside", key_file="")
+        s.variable("v", 2).assign([1, 2])
+
+        def late(*args):
+            entered.set()
+            while not s._closed:
+                time.sleep(0.001)
+            behind.append(closed.wait(0.2))  # the time in which close() would free the session
+            return None if behind[-1] else own(*args)
+
+        def run():
+            with contextlib.suppress(psd.Error, TypeError):
+                call(s)
+
+        with mock.patch.object(lib, name, late):
+            thread = threading.Thread(target=run)
+            thread.start()
+            entered.wait()
+            s.close()
+            closed.set()
+            thread.join()
+        return behind
+
+    def test_calls_beside_many_closes(self):
+        """What a sanitizer has to see: no call uses a session that is freed."""
+        for _ in range(30):
+            self.assertEqual(self.hammered(psd.Session(self.cluster.target, container="beside", key_file="")), [])
+
+    def hammered(self, s):
+        """Errors, other than those of a session that closes, of calls on many threads until it is closed."""
+        v, w, q, raised = s.variable("v", 2), s.param("w", 2), s.queue("q"), []
+        v.assign([1, 2])
+
+        def hammer(call):
+            while not s._closed:
+                try:
+                    call()
+                except (psd.FailedPrecondition, psd.Cancelled):
+                    return
+                except psd.DeadlineExceeded:
+                    pass
+                except Exception as e:
+                    raised.append(e)
+                    return
+
+        calls = (v.read, lambda: v.version, lambda: w.value, lambda: s.global_step, lambda: len(q), lambda: q.take(0.001), lambda: s.is_chief)
+        threads = [threading.Thread(target=hammer, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.01)
+        s.close()
+        for thread in threads:
+            thread.join()
+        return raised
 
     def test_fork(self):
         v = self.session.variable("v", 2)

@@ -6,6 +6,7 @@
 #include "lib/sim.h"
 
 #include "worker/core/gets.h"
+#include "worker/core/readying.h"
 #include "worker/core/session.h"
 #include "worker/core/training.h"
 
@@ -40,6 +41,9 @@ static void test_train(void **state)
         }
         sum.train_marks |= one.train_marks;
         sum.gets_marks |= one.gets_marks;
+        sum.readying_marks |= one.readying_marks;
+        sum.train_restores += one.train_restores;
+        sum.train_emptied += one.train_emptied;
         for (uint32_t i = 0; i < PSI_SESSION_MARKS; i++) {
             sum.session_marks[i] |= one.session_marks[i];
         }
@@ -70,6 +74,8 @@ static void test_train(void **state)
         (unsigned long long)sum.train_made, (unsigned long long)sum.train_broken, (unsigned long long)sum.train_early,
         (unsigned long long)sum.train_back, (unsigned long long)sum.train_hooks, (unsigned long long)sum.train_gates,
         (unsigned long long)sum.train_elements, (unsigned long long)sum.train_queue_lost);
+    print_message("%llu restore functions called, %llu half models emptied\n", (unsigned long long)sum.train_restores,
+                  (unsigned long long)sum.train_emptied);
     if (only == 0 && seeds >= 100) { /* what it is about did happen */
         assert_true(sum.train_steps >= 20 * seeds && sum.train_cut >= seeds && sum.train_ends >= seeds);
         assert_true(sum.train_hooks >= seeds && sum.train_gates >= seeds / 20);
@@ -79,6 +85,9 @@ static void test_train(void **state)
         }
         if (psi_gets_unmarked(sum.gets_marks, way)) {
             fail_msg("no seed has taken the way of a %s", way);
+        }
+        if (psi_readying_unmarked(sum.readying_marks, way)) {
+            fail_msg("no seed has taken the way %s", way);
         }
         if (psi_session_unmarked(sum.session_marks, way)) {
             fail_msg("no seed has taken the way %s of a session", way);

@@ -82,6 +82,7 @@ static void global_steps(void **state)
     bool accepted = true;
     assert_fine(ps_accumulator_set_global_step(a, 9, &before));
     assert_int_equal(before, 0);
+    assert_said(ps_accumulator_apply_grad(a, NULL, 1, 8, 0, &accepted), PS_INVALID_ARGUMENT, "is NULL");
     assert_fine(ps_accumulator_apply_grad(a, &one, sizeof(one), 8, 0, &accepted));
     assert_false(accepted);
     assert_fine(ps_accumulator_set_global_step(a, 4, &before)); /* back: TensorFlow's code does so too */

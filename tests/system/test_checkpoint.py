@@ -138,10 +138,12 @@ class Saved(unittest.TestCase):
             f.write(struct.pack("<Q", len(header)) + header.encode() + struct.pack("<8f", *range(8)))
         psctl(c, "import", model)  # one for each task
         end = time.monotonic() + WAIT_S
-        while [r["state"] for r in listed(c)][-1:] != ["saved"]:
+        rows = listed(c)
+        while [r["state"] for r in rows][-1:] != ["saved"]:
             self.assertLess(time.monotonic(), end)
             time.sleep(0.1)
-        before = max(r["number"] for r in listed(c))
+            rows = listed(c)
+        before = rows[-1]["number"]  # of the same list: one that is being written may have what is set now
         psctl(c, "set", "w", "5", "--fill")
         for task in (1, 0):
             c.tasks[task].send_signal(signal.SIGTERM)

@@ -16,6 +16,7 @@ import unittest
 import test_files
 from cluster import Cluster, halt, main, path, run
 from changes import change  # cluster knows where
+from pyclient import crc32c, decode, list_parts, varint
 
 PSCTL = path("bin/psctl")
 SOFTMAX = path("examples/softmax")
@@ -632,6 +633,52 @@ class Deleted(unittest.TestCase):
         psctl(c, "checkpoint", "delete", "2")
         psctl(c, "checkpoint", "delete", "1", "--force")
         self.assertEqual(psctl(c, "checkpoint", "list", "--json")["checkpoints"], [])
+
+
+class Parts(unittest.TestCase):
+    """Files of which each is good, and which are not of one cluster."""
+
+    def saved(self, kind, width, optimizer):
+        """The cluster and the directory of checkpoint 1: one variable of 4 rows, in two parts."""
+        c, place, flags = two_tasks(self)
+        for i in range(2):
+            c.start(i, *flags)
+        file = os.path.join(place, "w.safetensors")
+        of = {"optimizer": {"kind": optimizer, "learning_rate": 0.5}, "parts": {"count": 2, "axis": 0, "layout": "div"}}
+        of["optimizer"].update({"initial_accumulator": 0.1} if optimizer == "adagrad" else {})
+        test_files.write_safetensors(file, {"w": (kind, [4, width], bytes(4 * width * (8 if kind == "F64" else 4)))}, {
+            "format": "psd", "psd_variables": json.dumps({"w": of})})
+        psctl(c, "import", file)
+        self.assertEqual(eventually(c, "checkpoint", "save")["number"], 1)
+        return c, os.path.join(place, "ps-%d", "%020d" % 1)
+
+    @staticmethod
+    def items(manifest):
+        with open(manifest, "rb") as file:
+            data = file.read()
+        return data[:8], list_parts(data[8:-4] + b"\0")
+
+    def test_parts_of_two_checkpoints(self):
+        """Each part is cut alike, and its arrays are others."""
+        for other in (("F64", 2, "sgd"), ("F32", 3, "sgd"), ("F32", 2, "adagrad"), ("F32", 2, "sgd")):
+            ours, theirs = self.saved("F32", 2, "sgd"), self.saved(*other)
+            head, mine = self.items(os.path.join(ours[1] % 0, "manifest"))
+            yours = self.items(os.path.join(theirs[1] % 0, "manifest"))[1]
+            files = [part for all_of, task in ((mine, 0), (yours, 1)) for part in all_of[1:] if decode("FileItem", part)["task"] == task]
+            data = head + b"".join(varint(len(part)) + part for part in [mine[0], *files])
+            shutil.rmtree(ours[1] % 1)
+            shutil.copytree(theirs[1] % 1, ours[1] % 1)
+            for task in range(2):
+                with open(os.path.join(ours[1] % task, "manifest"), "wb") as file:
+                    file.write(data + struct.pack("<I", crc32c(data)))
+            psctl(ours[0], "checkpoint", "verify", "1")
+            for flags in ((), ("--slots",)):
+                file = os.path.join(os.path.dirname(os.path.dirname(ours[1])), "out.safetensors")
+                good = other == ("F32", 2, "sgd")
+                said = psctl(ours[0], "checkpoint", "export", "1", file, *flags, code=0 if good else 1)
+                self.assertIn("exported 1 variable" if good else "variable 'w' of the checkpoint: its parts differ", said)
+                self.assertEqual(os.path.exists(file), good)
+            self.doCleanups()
 
 
 if __name__ == "__main__":

@@ -302,19 +302,31 @@ class Away(unittest.TestCase):
             b.value("document.querySelector('main').className = 'unknown'")
             self.assertEqual(b.value(boxes), ["1"])
 
+    def made(self, cluster, lines):
+        """Run lines of Python with a session `s`."""
+        script = "import psd\nwith psd.Session(%r) as s:\n    %s\n" % (cluster.addresses[0], "\n    ".join(lines))
+        code, out, err = run(sys.executable, "-c", script, env={
+            "PYTHONPATH": os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../worker/python"), "PSD_LIBRARY_DIR": path("lib")})
+        if code != 0:
+            self.skipTest("the Python package does not run here: " + (out + err)[-300:])
+
     def test_more_variables_than_are_shown(self):
         with Cluster(1) as cluster, Exporter(cluster.addresses[0]) as exporter:
-            script = ("import psd\nwith psd.Session(%r) as s:\n    vs = [s.variable('v%%03d' %% i, [i + 1]) for i in range(130)]\n"
-                      "    s.ready()\n" % cluster.addresses[0])
-            code, out, err = run(sys.executable, "-c", script, env={
-                "PYTHONPATH": os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../worker/python"),
-                "PSD_LIBRARY_DIR": path("lib")})
-            if code != 0:
-                self.skipTest("the Python package does not run here: " + (out + err)[-300:])
+            self.made(cluster, ["vs = [s.variable('v%03d' % i, [i + 1]) for i in range(130)]", "s.ready()"])
             got = samples(exporter.get("/metrics"))
             shown = {k: v for k, v in got.items() if k[0] == "psd_variable_bytes"}
             self.assertEqual(len(shown), 101)
             self.assertEqual(sum(shown.values()), sum(v["bytes"] for v in psctl(cluster.addresses[0], "vars")["variables"]))
+
+    def test_more_queues_than_are_shown(self):
+        """The fullest, wherever they are in the tasks' lists."""
+        with Cluster(1) as cluster, Exporter(cluster.addresses[0]) as exporter:
+            self.made(cluster, ["qs = [s.queue('q%03d' % i) for i in range(130)]"])
+            for name in ("q129", "q005", "q129"):
+                self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "queue", name, "put", "1")[0], 0)
+            shown = {re.search('queue="(.*)"', k[1])[1]: v for k, v in samples(exporter.get("/metrics")).items() if k[0] == "psd_queue_elements"}
+            self.assertEqual(len(shown), 101)
+            self.assertEqual((shown["q129"], shown["q005"], sum(shown.values())), (2, 1, 3))
 
 
 @there

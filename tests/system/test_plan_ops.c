@@ -5,6 +5,7 @@
  */
 #include "in_process.h"
 #include "test.h"
+#include "wire.h"
 
 #include <ps.h>
 #include <ps_ops.h>
@@ -329,6 +330,179 @@ TEST(empty_values_and_all_dtypes_pass)
             ps_fetched got = {0};
             assert_run(ps_plan_run(p, &feed, 1, &b, 1, &got, NULL));
             assert_true(got.bytes == bytes && got.shape.dims[0] == rows && got.shape.dims[1] == 2);
+        }
+    }
+}
+
+/* ---- random plans beside the same rows, one after the other ---- */
+
+enum { ROWS_MAX = 16, PLANS = 60, RUNS = 3, ELEMENTS_MAX = 20000 };
+enum kind { READ, CONSTANT, FEED, ADD, SUB, MUL, IDENTITY, ASSIGN, ASSIGN_ADD, KINDS };
+
+struct random_row {
+    enum kind kind;
+    uint32_t a, b;    /* rows whose values are the inputs */
+    uint32_t task;    /* whose variable is read or changed, or where an operation runs; TASKS: in the client */
+    bool needed;      /* in the present run */
+    ps_value value;   /* in the plan */
+    uint32_t *result; /* [elements] in the reference; the fed value of a FEED, the value of a CONSTANT */
+};
+static struct {
+    struct wire_random random;
+    size_t elements;
+    ps_variable *variables[TASKS];
+    uint32_t state[TASKS][ELEMENTS_MAX]; /* values that the variables should have */
+    struct random_row rows[ROWS_MAX];
+    uint32_t row_count;
+} random_plan;
+
+static uint32_t below(uint32_t bound)
+{
+    return (uint32_t)wire_below(&random_plan.random, bound);
+}
+
+static void fill(uint32_t *values)
+{
+    const uint32_t first = below(1000);
+    for (uint32_t i = 0; i < random_plan.elements; i++) {
+        values[i] = first + i % 13;
+    }
+}
+
+static ps_value make_row(ps_plan *p, const struct random_row *row)
+{
+    static const char *const OPERATIONS[] = {[ADD] = "add", [SUB] = "sub", [MUL] = "mul", [IDENTITY] = "identity"};
+    const ps_shape shape = PS_SHAPE((int64_t)random_plan.elements);
+    const struct random_row *rows = random_plan.rows;
+    const ps_value inputs[] = {rows[row->a].value, rows[row->b].value};
+    ps_row_options o;
+    switch (row->kind) {
+    case READ:
+        return ps_plan_variable(p, random_plan.variables[row->task]);
+    case CONSTANT:
+        return ps_plan_const(p, PS_I32, shape, row->result, random_plan.elements * sizeof(*row->result));
+    case FEED:
+        return ps_plan_placeholder(p, NULL, PS_I32, shape);
+    case ASSIGN:
+        return ps_plan_assign(p, random_plan.variables[row->task], inputs[0]);
+    case ASSIGN_ADD:
+        return ps_plan_assign_add(p, random_plan.variables[row->task], inputs[0]);
+    default:
+        ps_row_options_init(&o);
+        o.device = row->task == WORKER_0 ? "/job:worker/task:0" : row->task == WORKER_1 ? "/job:worker/task:1" : NULL;
+        return ps_plan_row(p, OPERATIONS[row->kind], inputs, row->kind == IDENTITY ? 1 : 2, &o, NULL, 0);
+    }
+}
+
+static void make_plan(ps_plan *p)
+{
+    static uint32_t results[ROWS_MAX][ELEMENTS_MAX];
+    uint32_t values[ROWS_MAX], value_count = 0; /* rows that have a value */
+    random_plan.row_count = 3 + below(ROWS_MAX - 3);
+    for (uint32_t i = 0; i < random_plan.row_count; i++) {
+        struct random_row *row = &random_plan.rows[i];
+        row->kind = (enum kind)below(value_count > 0 ? KINDS : ADD);
+        const bool computes = row->kind >= ADD && row->kind <= IDENTITY;
+        row->task = computes ? WORKER_0 + below(3) : below(TASKS);
+        row->a = value_count > 0 ? values[below(value_count)] : 0;
+        row->b = value_count > 0 ? values[below(value_count)] : 0;
+        row->result = results[i];
+        fill(row->result);
+        row->value = make_row(p, row);
+        values[value_count] = i;
+        value_count += row->kind != ASSIGN_ADD ? 1 : 0;
+    }
+    if (ps_plan_status(p) != PS_OK) {
+        fail_msg("%s", ps_plan_error(p));
+    }
+}
+
+/* What the row does in the reference: each needed row when its turn comes. */
+static void run_row(struct random_row *row)
+{
+    const uint32_t *a = random_plan.rows[row->a].result, *b = random_plan.rows[row->b].result;
+    uint32_t *state = random_plan.state[row->task % TASKS];
+    for (size_t i = 0; i < random_plan.elements && row->kind != FEED && row->kind != CONSTANT; i++) {
+        row->result[i] = row->kind == READ  ? state[i]
+                         : row->kind == ADD ? a[i] + b[i]
+                         : row->kind == SUB ? a[i] - b[i]
+                         : row->kind == MUL ? a[i] * b[i]
+                                            : a[i];
+        state[i] = row->kind == ASSIGN ? a[i] : row->kind == ASSIGN_ADD ? state[i] + a[i] : state[i];
+    }
+}
+
+static void run_random_plan(ps_plan *p, uint64_t seed)
+{
+    const size_t bytes = random_plan.elements * sizeof(uint32_t);
+    struct random_row *rows = random_plan.rows;
+    ps_feed feeds[ROWS_MAX];
+    ps_value fetches[ROWS_MAX];
+    ps_fetched got[ROWS_MAX] = {0};
+    uint32_t fetched[ROWS_MAX], feed_count = 0, fetch_count = 0;
+    for (uint32_t i = 0; i < random_plan.row_count; i++) {
+        rows[i].needed = below(3) == 0 || i == 0;
+        if (rows[i].needed) {
+            fetched[fetch_count] = i;
+            fetches[fetch_count++] = rows[i].value;
+        }
+        if (rows[i].kind == FEED) {
+            fill(rows[i].result);
+            feeds[feed_count++] =
+                ps_feed_of(rows[i].value, PS_I32, PS_SHAPE((int64_t)random_plan.elements), rows[i].result, bytes);
+        }
+    }
+    assert_run(ps_plan_run(p, feeds, feed_count, fetches, fetch_count, got, NULL));
+    for (uint32_t i = random_plan.row_count; i > 0; i--) {
+        const struct random_row *row = &rows[i - 1];
+        rows[row->a].needed = rows[row->a].needed || (row->needed && row->kind >= ADD);
+        rows[row->b].needed = rows[row->b].needed || (row->needed && row->kind >= ADD && row->kind < IDENTITY);
+    }
+    for (uint32_t i = 0; i < random_plan.row_count; i++) {
+        if (rows[i].needed) {
+            run_row(&rows[i]);
+        }
+    }
+    for (uint32_t i = 0; i < fetch_count; i++) {
+        const struct random_row *row = &rows[fetched[i]];
+        if (row->kind != ASSIGN_ADD && (got[i].bytes != bytes || memcmp(got[i].data, row->result, bytes) != 0)) {
+            fail_msg("seed %llu: the value of row %u is wrong", (unsigned long long)seed, fetched[i]);
+        }
+    }
+    for (uint32_t i = 0; i < TASKS; i++) {
+        static uint32_t now[ELEMENTS_MAX];
+        assert_int_equal(ps_variable_read(random_plan.variables[i], now, bytes), PS_OK);
+        if (memcmp(now, random_plan.state[i], bytes) != 0) {
+            fail_msg("seed %llu: variable %u is wrong", (unsigned long long)seed, i);
+        }
+    }
+}
+
+/* Values of 20,000 elements are kept, copied and drafted by the executors; those of 3 are not. */
+TEST(random_plans_do_what_their_rows_do_one_after_the_other)
+{
+    static const char *const DEVICES[] = {"/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0", "/job:worker/task:1"};
+    env_begin();
+    for (uint32_t size = 0; size < 2; size++) {
+        memset(&random_plan, 0, sizeof(random_plan));
+        random_plan.elements = size == 0 ? 3 : ELEMENTS_MAX;
+        for (uint32_t i = 0; i < TASKS; i++) {
+            ps_variable_spec spec;
+            ps_variable_spec_init(&spec);
+            spec.dtype = PS_I32; /* which wraps, so that additions in any order have one sum */
+            spec.shape = PS_SHAPE((int64_t)random_plan.elements);
+            spec.device = DEVICES[i];
+            assert_int_equal(ps_variable_get(env.s, &spec, &random_plan.variables[i]), PS_OK);
+            assert_int_equal(ps_variable_init(random_plan.variables[i], true), PS_OK);
+        }
+        for (uint64_t seed = 0; seed < PLANS; seed++) {
+            ps_plan *p = ps_plan_new(env.s);
+            random_plan.random.state = seed;
+            make_plan(p);
+            for (uint32_t i = 0; i < RUNS; i++) {
+                run_random_plan(p, seed);
+            }
+            ps_plan_free(p);
         }
     }
 }

@@ -193,6 +193,8 @@ static void strings_and_shapes(void **state)
             assert_fine(ps_tuple_get_string(t, 0, 0, i, &text, &bytes, &shape));
             assert_true(bytes == length && memcmp(text, texts[e][i], length) == 0);
         }
+        assert_said(ps_tuple_get_string(t, 0, 0, 0, NULL, &bytes, NULL), PS_INVALID_ARGUMENT, "out_text is NULL");
+        assert_said(ps_tuple_get_string(t, 0, 0, 0, &text, NULL, NULL), PS_INVALID_ARGUMENT, "out_bytes is NULL");
         assert_said(ps_tuple_get_string(t, 0, 0, 2, &text, &bytes, NULL), PS_OUT_OF_RANGE, "string 2");
         assert_said(ps_tuple_get_string(t, 1, 0, 0, &text, &bytes, NULL), PS_OUT_OF_RANGE, "element 1");
         assert_said(ps_tuple_get_string(t, 0, 1, 0, &text, &bytes, NULL), PS_INVALID_ARGUMENT, "float64");

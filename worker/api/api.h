@@ -413,9 +413,10 @@ ps_status psi_api_result(const struct psi_err *err, ps_status st);
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx);
 
-/** psi_api_start(), but put the request into works (psi_io_work.link): psi_io_submit_all() must follow before a thread waits. */
+/** psi_api_start(), but put the request into works (psi_io_work.link): psi_io_submit_all() must follow before a thread waits.
+ * locked: the caller holds the lock; v must be whole. */
 ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
-                           void *ctx, struct psi_list *works);
+                           void *ctx, struct psi_list *works, bool locked);
 /** psi_io_config.drained: count the requests that have ended in this event, and wake the waiting threads once for all of them. */
 void psi_api_drained(void *session);
 /** End a request of psi_api_start() as CANCELLED, if the loop has it and it has not ended. why: a literal. Loop thread. */
@@ -525,7 +526,8 @@ ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err
 void psi_api_variable_known(ps_variable *v, const struct psi_client *c);
 /** Put the get aside, so that many gets run together: at the session's next get that is not put aside, or at psi_api_settle(). */
 void psi_api_put_aside(ps_session *s, struct psi_api_get *get);
-/** Run the gets of psi_api_put_aside(). Blocks. Returns the session's first error, or CANCELLED after an interrupt. */
+/** Run the gets of psi_api_put_aside(), unless the session has an error. Blocks. Returns the session's first error, or CANCELLED
+ * after an interrupt. */
 ps_status psi_api_settle(ps_session *s);
 /** For a recovery: repeat the session's successful gets, in order, at the new client. The program's objects stay valid.
  * waits: a queue that the program had only looked up must exist again, else UNAVAILABLE. Blocks. Returns the first error that no
@@ -625,8 +627,9 @@ void psi_api_step_add(ps_session *s, ps_variable *variable, struct psi_training_
 void psi_api_steps_free(ps_session *s);
 
 /* ---- job.c ---- */
-/** Check that the session may push and end steps. FAILED_PRECONDITION: ps_session_job_done() was called, or s is an evaluator. */
-ps_status psi_api_trains(ps_session *s, struct psi_err *err) PSI_MUST;
+/** Report `event`, which says whether the step is skipped (*out_skips). If it is not, check that the session may push and end
+ * steps. FAILED_PRECONDITION: ps_session_job_done() was called, or s is an evaluator. */
+ps_status psi_api_trains(ps_session *s, enum psi_hook_event event, bool *out_skips, struct psi_err *err) PSI_MUST;
 
 /* ---- param.c ---- */
 /** Allocate a parameter for a variable of this name, with zeroed buffers of `shape`. NULL: *err has the reason. */
@@ -640,7 +643,7 @@ ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *s
 ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps_param *p, struct psi_err *err) PSI_MUST;
 /** Wait until p's last push is answered, or the call is interrupted. */
 ps_status psi_api_param_wait(ps_param *p) PSI_MUST;
-/** psi_api_enter() and psi_api_settle(), with which calls of training begin. */
+/** psi_api_check() and psi_api_settle(), with which calls of training begin. */
 ps_status psi_api_enter_settled(ps_session *s) PSI_MUST;
 /** psi_api_refused() with the thread's last error, whose code is st. Returns the code of the session's first error. */
 ps_status psi_api_last_sticks(ps_session *s, ps_status st, const char *call);

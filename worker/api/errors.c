@@ -282,10 +282,7 @@ const char *ps_session_error(ps_session *s)
         return s == NULL ? "the session is NULL" : HELP;
     }
     if (s->monitor == NULL && psi_api_here(s)) {
-        (void)pthread_mutex_lock(&s->lock);
-        const char *text = s->machine.error.code == PS_OK ? "" : s->machine.error.text; /* written once, under the lock */
-        (void)pthread_mutex_unlock(&s->lock);
-        return text;
+        return psi_api_sticky(s, NULL) == PS_OK ? "" : s->machine.error.text; /* the text is written once */
     }
     /* copied, because a recovery clears the session's error, and a child process has none */
     static _Thread_local struct psi_err shown;

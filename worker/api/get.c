@@ -338,9 +338,11 @@ void psi_api_get_once(ps_session *s, const ps_variable *v)
 }
 
 struct getting {
-    struct psi_list *gets; /* the thread's own gets */
+    struct psi_list *gets; /* the thread's own gets; may be empty */
+    bool settles;          /* the thread has no gets of its own: if the session has an error, it runs none */
     struct psi_list all;   /* gets that were put aside, which the thread runs first */
     enum psi_gets_do what;
+    ps_status st;       /* settles: the session's error */
     struct psi_err err; /* why the thread runs no gets: another thread recovers the session; code PS_OK: it may run them */
 };
 
@@ -348,50 +350,63 @@ struct getting {
 static bool comes(ps_session *s, void *getting)
 {
     struct getting *g = getting;
-    const struct psi_who who = psi_api_who(s);
-    g->err = (struct psi_err){0};
-    g->what = psi_gets_come(&s->gets, g->gets, psi_session_bars(&s->machine, &who, &g->err), &g->all);
+    bool barred = false;
+    g->st = PS_OK;
+    psi_err_none(&g->err);
+    if (!psi_session_runs(&s->machine)) {
+        const struct psi_who who = psi_api_who(s);
+        barred = psi_session_bars(&s->machine, &who, &g->err);
+        g->st = g->settles ? psi_session_error(&s->machine, &who, NULL) : PS_OK;
+    }
+    g->what = g->st != PS_OK ? PSI_GETS_NOTHING : psi_gets_come(&s->gets, g->gets, barred, &g->all);
     s->inside += g->what == PSI_GETS_RUN || g->what == PSI_GETS_SETTLE ? 1 : 0;
     return g->what != PSI_GETS_WAIT;
 }
 
-/* Run the gets that psi_api_put_aside() has put aside, and then the gets of the list, which may be empty. */
-static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
+/* Run the gets that psi_api_put_aside() has put aside, and then g->gets. False: none was run, because there is none, or for the
+ * reason in *err or g->st. */
+static bool run(ps_session *s, struct getting *g, struct psi_err *err)
 {
-    struct getting g = {.gets = gets};
     struct psi_list again;
-    psi_list_init(&g.all);
+    psi_list_init(&g->all);
     psi_list_init(&again);
-    const bool come = psi_api_await(s, comes, &g, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
-    if (!come || g.what == PSI_GETS_NOTHING) {
+    const bool come = psi_api_await(s, comes, g, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
+    if (!come || g->what == PSI_GETS_NOTHING) {
         if (!come) {
             PSI_IGNORE(psi_api_interrupted(s, err)); /* the reason is in *err */
-        } else if (!psi_list_empty(gets)) {
-            *err = g.err;
+        } else if (!psi_list_empty(g->gets)) {
+            *err = g->err;
         }
-        psi_api_gets_drop(s, gets);
-        return;
+        psi_api_gets_drop(s, g->gets);
+        return false;
     }
-    struct psi_list *first = psi_list_first(gets);
+    struct psi_list *first = psi_list_first(g->gets);
     if (first != NULL && PSI_CONTAINER_OF(first, struct psi_api_get, get.link)->scoped.must_exist) {
-        run_batch(s, &g.all, &again, err); /* a get that was put aside may create the variable that is now looked up */
+        run_batch(s, &g->all, &again, err); /* a get that was put aside may create the variable that is now looked up */
     }
-    psi_list_move_all(&g.all, gets);
-    run_batch(s, &g.all, &again, err);
+    psi_list_move_all(&g->all, g->gets);
+    run_batch(s, &g->all, &again, err);
     (void)pthread_mutex_lock(&s->lock);
-    psi_gets_over(&s->gets, g.what, &again);
+    psi_gets_over(&s->gets, g->what, &again);
     s->inside--;
     psi_api_wake(s);
     (void)pthread_mutex_unlock(&s->lock);
+    return true;
 }
 
 ps_status psi_api_settle(ps_session *s)
 {
-    struct psi_err err = {0};
+    struct psi_err err;
     struct psi_list none;
+    struct getting g;
+    psi_err_none(&err);
     psi_list_init(&none);
-    run(s, &none, &err);
-    return psi_api_go_on(s);
+    g.gets = &none;
+    g.settles = true;
+    if (run(s, &g, &err)) {
+        return psi_api_go_on(s);
+    }
+    return g.st != PS_OK ? g.st : psi_api_result(&err, psi_api_interrupted(s, &err));
 }
 
 void psi_api_put_aside(ps_session *s, struct psi_api_get *get)
@@ -549,13 +564,14 @@ ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err
     struct psi_list one;
     psi_list_init(&one);
     psi_list_push_back(&one, &get->get.link);
-    run(s, &one, err);
+    psi_api_gets_run(s, &one, err);
     return err->code;
 }
 
 void psi_api_gets_run(ps_session *s, struct psi_list *gets, struct psi_err *err)
 {
-    run(s, gets, err);
+    struct getting g = {.gets = gets};
+    (void)run(s, &g, err); /* the reason of a failure is in *err */
 }
 
 void psi_api_get_looks(const ps_session *s, struct psi_api_get *get)

@@ -8,11 +8,15 @@
 
 #include <string.h>
 
-ps_status psi_api_trains(ps_session *s, struct psi_err *err)
+ps_status psi_api_trains(ps_session *s, enum psi_hook_event event, bool *out_skips, struct psi_err *err)
 {
-    enum psi_stop stop = PSI_STOP_NOT;
-    psi_api_copy(s, &stop, &s->machine.stop, sizeof(stop));
-    return stop == PSI_STOP_DONE
+    const struct psi_who who = psi_api_who(s);
+    (void)pthread_mutex_lock(&s->lock);
+    *out_skips = psi_hook_event(&s->hooks.calls, &who, event) != 0;
+    const enum psi_stop stop = s->machine.stop;
+    (void)pthread_mutex_unlock(&s->lock);
+    return *out_skips ? PS_OK
+           : stop == PSI_STOP_DONE
                ? psi_fail(err, PS_FAILED_PRECONDITION, "this session has said that the job is done (ps_session_job_done)")
            : psi_api_evaluates(s)
                ? psi_fail(err, PS_FAILED_PRECONDITION, "an evaluator reads the model and never pushes: ps_wait_step()")

@@ -121,10 +121,10 @@ void psi_monitor_readied(ps_session *s, const struct psi_readied *readied, ps_st
         return;
     }
     const bool restores = m->options.restore != NULL && !m->options.restore_part;
-    (void)pthread_mutex_lock(&s->lock);
-    const bool may_empty = (restores && s->machine.readiness == PSI_READY_ONCE) || m->options.start_over;
-    psi_session_readied(&s->machine, readied->chief_number, st, may_empty);
-    (void)pthread_mutex_unlock(&s->lock);
+    enum psi_readiness readiness = PSI_READY_NOT_ASKED;
+    psi_api_copy(s, &readiness, &s->machine.readiness, sizeof(readiness));
+    const bool may_empty = (restores && readiness == PSI_READY_ONCE) || m->options.start_over;
+    (void)psi_api_tell(s, st == PS_DATA_LOSS && may_empty ? PSI_ON_READIED_HALF : PSI_ON_READIED, readied->chief_number);
 }
 
 void psi_monitor_was_ready(ps_session *s, const struct psi_found *found)

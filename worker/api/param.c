@@ -29,8 +29,10 @@ ps_status psi_api_last_sticks(ps_session *s, ps_status st, const char *call)
 
 ps_status psi_api_enter_settled(ps_session *s)
 {
-    ps_status st = psi_api_enter(s, true);
-    return st == PS_OK ? psi_api_settle(s) : st;
+    struct psi_err err;
+    psi_err_none(&err);
+    const ps_status st = psi_api_check(s, true, &err);
+    return st == PS_OK ? psi_api_settle(s) : psi_api_last_error_set(&err);
 }
 
 /* Release one reference to p: the session's, or one of ps_param_hold(). The last release frees the parameter. */
@@ -463,23 +465,39 @@ static ps_status refused(ps_session *s, ps_status st, const char *what)
     return psi_api_refused(s, &err, what);
 }
 
-static ps_status read_here(ps_param *p, unsigned interrupts, struct psi_list *works)
+/* True if a request for p's variable can be started under the session's lock: one request is enough. */
+static bool is_whole(const ps_param *p)
+{
+    return p->variable->parts == NULL;
+}
+
+/* True if only the host uses the memory of the block, so that psk_block_write() does not wait. place: the computing device. */
+static bool is_on_host(const struct psk_block *b, const struct psk_place *place)
+{
+    return (b->place == NULL || psk_place_has_host_memory(b->place)) && (place == NULL || psk_place_has_host_memory(place));
+}
+
+/* Start to read into the value buffer. */
+static ps_status read_here(ps_param *p, unsigned interrupts, struct psi_list *works, bool locked)
 {
     void *memory = NULL;
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     /* psk_block_write() waits until the device no longer reads the older values in the buffer */
     const ps_status st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err);
     const struct psi_request what = {
         .kind = PSI_REQ_PULL, .dst = memory, .bytes = p->bytes, .scale = 1, .waited = true, .interrupts = interrupts};
-    return st == PS_OK ? psi_api_start_in(p->variable, &what, 0, &p->pull, on_pulled, p, works) : psi_api_last_error_set(&err);
+    return st == PS_OK ? psi_api_start_in(p->variable, &what, 0, &p->pull, on_pulled, p, works, locked)
+                       : psi_api_last_error_set(&err);
 }
 
-/* Make the second value buffer if there is none, and wait until the device no longer reads it. */
-static ps_status next_ready(ps_param *p)
+/* Make the second value buffer if there is none, and wait until the device no longer reads it. place: the computing device. */
+static ps_status next_ready(ps_param *p, struct psk_place *place)
 {
     void *memory = NULL;
-    struct psi_err err = {0};
-    if (psk_block_write(&p->next, psi_api_compute_place(p->session), p->bytes, &memory, &err) != PS_OK) {
+    struct psi_err err;
+    psi_err_none(&err);
+    if (psk_block_write(&p->next, place, p->bytes, &memory, &err) != PS_OK) {
         psi_err_prefix(&err, "parameter '%s': its second buffer", p->name);
         return psi_api_last_error_set(&err);
     }
@@ -487,20 +505,27 @@ static ps_status next_ready(ps_param *p)
 }
 
 /* With `prefetch`: start to read the values for the next ps_pull(). */
-static ps_status read_ahead(ps_param *p, struct psi_list *works)
+static ps_status read_ahead(ps_param *p, struct psk_place *place, struct psi_list *works, bool locked)
 {
-    const ps_status st = next_ready(p);
+    const ps_status st = next_ready(p, place);
     const struct psi_request what = {.kind = PSI_REQ_PULL, .dst = p->next.host, .bytes = p->bytes, .scale = 1};
-    return st == PS_OK ? psi_api_start_in(p->variable, &what, 0, &p->pull, on_pulled, p, works) : st;
+    return st == PS_OK ? psi_api_start_in(p->variable, &what, 0, &p->pull, on_pulled, p, works, locked) : st;
 }
 
-static bool pull_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works)
+static bool pull_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works, bool locked)
 {
     ps_status *st = ctx;
     ps_param *p = psi_api_param(call->at);
-    *st = what == PSI_DO_READ ? read_here(p, call->interrupts, works) : read_ahead(p, works);
-    *st = *st == PS_OK ? PS_OK : refused(s, *st, "ps_pull");
-    return *st == PS_OK;
+    struct psk_place *place = locked ? s->place : psi_api_compute_place(s);
+    if (locked && !(is_whole(p) && is_on_host(what == PSI_DO_READ ? &p->value : &p->next, place))) {
+        return false;
+    }
+    const ps_status started =
+        what == PSI_DO_READ ? read_here(p, call->interrupts, works, locked) : read_ahead(p, place, works, locked);
+    if (started != PS_OK && !locked) {
+        *st = refused(s, started, "ps_pull");
+    }
+    return started == PS_OK;
 }
 
 /* Pull the parameter `only`; NULL: all. st: status of the call so far; not PS_OK: no read begins, the call only waits. */
@@ -557,16 +582,24 @@ ps_status ps_pull_param(ps_param *p)
     return st;
 }
 
-/* Start the push of a gradient on the host; as a push-pull if the new values must come to the second buffer (p->brings). */
-static ps_status push_begin(ps_param *p)
+/* Start the push of a gradient on the host; as a push-pull if the new values must come to the second buffer (p->brings). works:
+ * the caller holds the lock, and sends the list; NULL: the push is sent now. */
+static ps_status push_begin(ps_param *p, struct psi_list *works)
 {
     if (p->rows != NULL) {
         return psi_api_embedding_push(p, on_pushed);
     }
-    const float *grad = p->pushed != NULL ? p->pushed : p->grad.host;
-    return p->brings ? ps_push_pull_start(p->variable, grad, p->bytes, p->next.host, p->bytes, p->pushed_with, 0, &p->push,
-                                          on_pushed, p)
-                     : ps_push_start(p->variable, grad, p->bytes, p->pushed_with, 0, &p->push, on_pushed, p);
+    struct psi_err err;
+    psi_err_none(&err);
+    const struct psi_request what = {.kind = p->brings ? PSI_REQ_PUSH_PULL : PSI_REQ_PUSH,
+                                     .src = p->pushed != NULL ? p->pushed : p->grad.host,
+                                     .dst = p->brings ? p->next.host : NULL,
+                                     .bytes = p->bytes,
+                                     .scale = p->pushed_with};
+    const ps_status st = psi_api_values_check(p->variable, &what, &err);
+    return st != PS_OK     ? psi_api_last_error_set(&err)
+           : works == NULL ? psi_api_start(p->variable, &what, 0, &p->push, on_pushed, p)
+                           : psi_api_start_in(p->variable, &what, 0, &p->push, on_pushed, p, works, true);
 }
 
 /* Called on a thread of the device: the gradient is on the host, or *error says why not. The waiting call finds the error. */
@@ -575,7 +608,7 @@ static void on_fetched(void *ctx, const struct psi_err *error)
     ps_param *p = ctx;
     ps_session *s = p->session;
     const uint64_t number = p->fetched;
-    const ps_status st = error == NULL ? push_begin(p) : psi_api_last_error_set(error);
+    const ps_status st = error == NULL ? push_begin(p, NULL) : psi_api_last_error_set(error);
     if (st != PS_OK) {
         PSI_IGNORE(refused(s, st, "ps_push"));
     }
@@ -595,11 +628,12 @@ static ps_status fetch(ps_session *s, ps_param *p)
 }
 
 /* Before a push of p: copy the sum of ps_accumulate(), if there is one, into the gradient buffer; take the memory of
- * ps_param_lend(); and set p->pushed_with to the factor of ps_clip_norm(). All three are forgotten then. */
+ * ps_param_lend(); and set p->pushed_with to the factor of ps_clip_norm(). forget() must follow. */
 static ps_status gather(ps_param *p)
 {
     void *memory = NULL;
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     const ps_status st = p->summed ? psk_block_write(&p->grad, NULL, p->bytes, &memory, &err) : PS_OK;
     if (st != PS_OK) {
         psi_err_prefix(&err, "parameter '%s'", p->name);
@@ -610,7 +644,6 @@ static ps_status gather(ps_param *p)
     }
     p->pushed = p->summed ? NULL : p->lent;
     p->pushed_with = p->limit == 0 ? 1 : p->limit;
-    forget(p);
     return PS_OK;
 }
 
@@ -619,24 +652,40 @@ struct pushing {
     ps_status st;
 };
 
-static bool push_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works)
+static bool push_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works, bool locked)
 {
     struct pushing *push = ctx;
     ps_param *p = psi_api_param(call->param);
-    (void)what, (void)works; /* always PSI_DO_PUSH; a push is sent at once */
-    p->brings = call->brings;
+    (void)what; /* always PSI_DO_PUSH */
     const bool none = p->rows != NULL && p->rows->none;
+    struct psk_place *place = locked ? s->place : psi_api_compute_place(s);
+    const bool waits = p->grad.on_device || p->summed || (call->brings && !is_on_host(&p->next, place));
+    if (locked && (waits || p->rows != NULL || !is_whole(p))) {
+        return false;
+    }
+    p->brings = call->brings;
     ps_status st = gather(p);
-    st = st == PS_OK && p->brings ? next_ready(p) : st;
-    st = st != PS_OK ? st : p->grad.on_device && !none && p->pushed == NULL ? fetch(s, p) : push_begin(p);
-    push->st = st == PS_OK ? PS_OK : refused(s, st, push->what);
+    if (st == PS_OK) {
+        st = p->brings ? next_ready(p, place) : PS_OK;
+        st = st != PS_OK                                       ? st
+             : p->grad.on_device && !none && p->pushed == NULL ? fetch(s, p)
+                                                               : push_begin(p, locked ? works : NULL);
+        if (st == PS_OK || !locked) { /* else this function is called again */
+            forget(p);
+        }
+    }
+    if (st != PS_OK && !locked) {
+        push->st = refused(s, st, push->what);
+    }
     return st == PS_OK;
 }
 
 /* Push p. brings: the push also brings back the new values, into the second value buffer. */
 static ps_status push(ps_session *s, ps_param *p, bool brings, const char *what)
 {
-    struct psi_err err = {0};
+    struct psi_err err;
+    bool skips = false;
+    psi_err_none(&err);
     ps_status st = psi_api_enter_settled(s);
     if (s != NULL && psi_monitor_step(s, PSI_ON_PUSH, &err) != PS_OK && st == PS_OK) {
         st = psi_api_last_error_set(&err);
@@ -648,12 +697,12 @@ static ps_status push(ps_session *s, ps_param *p, bool brings, const char *what)
         (void)psi_fail(&err, PS_INVALID_ARGUMENT, "the parameter is %s", p == NULL ? "NULL" : "of another session");
         return psi_api_refused(s, &err, what);
     }
-    if (p->variable == NULL || psi_api_hook_event(s, PSI_IS_STEP_SKIPPED) != 0) {
+    if (p->variable != NULL && psi_api_trains(s, PSI_IS_STEP_SKIPPED, &skips, &err) != PS_OK) {
+        return psi_api_refused(s, &err, what);
+    }
+    if (p->variable == NULL || skips) {
         forget(p);
         return PS_OK;
-    }
-    if (psi_api_trains(s, &err) != PS_OK) {
-        return psi_api_refused(s, &err, what);
     }
     const bool values = brings && p->rows == NULL; /* an embedding does not know which rows it will need next */
     struct psi_call call = {.kind = PSI_CALL_PUSH, .param = &p->train, .brings = values};

@@ -135,11 +135,13 @@ static void fill(struct psi_api_request *r, ps_variable *v, const struct psi_req
     psi_list_init(&r->work.link);
 }
 
-/* Count the requests of the list as in flight, if the session accepts requests. */
-static ps_status enter(ps_session *s, const struct psi_list *requests, struct psi_err *err)
+/* Count the requests of the list as in flight, if the session accepts requests. locked: the caller holds the lock. */
+static ps_status enter(ps_session *s, const struct psi_list *requests, bool locked, struct psi_err *err)
 {
     struct psi_list *it = NULL;
-    (void)pthread_mutex_lock(&s->lock);
+    if (!locked) {
+        (void)pthread_mutex_lock(&s->lock);
+    }
     const ps_status st = psi_api_may_start(s, err);
     if (st == PS_OK) {
         PSI_LIST_FOREACH(it, requests) {
@@ -149,7 +151,9 @@ static ps_status enter(ps_session *s, const struct psi_list *requests, struct ps
             s->in_flight++;
         }
     }
-    (void)pthread_mutex_unlock(&s->lock);
+    if (!locked) {
+        (void)pthread_mutex_unlock(&s->lock);
+    }
     return st;
 }
 
@@ -227,7 +231,7 @@ static ps_status composite_start(struct psi_parts_op *op, const struct psi_reque
             c->open_parts++;
         }
     }
-    const ps_status st = enter(s, &requests, err);
+    const ps_status st = enter(s, &requests, false, err);
     if (st != PS_OK) {
         psi_free(c);
         return st;
@@ -294,7 +298,7 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
 {
     struct psi_list works;
     psi_list_init(&works);
-    const ps_status st = psi_api_start_in(v, what, timeout_ms, req, done, ctx, &works);
+    const ps_status st = psi_api_start_in(v, what, timeout_ms, req, done, ctx, &works, false);
     if (st == PS_OK) {
         psi_io_submit_all(v->session->io, &works, false);
     }
@@ -302,9 +306,10 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
 }
 
 ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
-                           void *ctx, struct psi_list *works)
+                           void *ctx, struct psi_list *works, bool locked)
 {
     if (v->parts != NULL) {
+        PSI_ASSERT(!locked);
         return values_start(v, what, timeout_ms, req, done, ctx, works);
     }
     struct psi_err err;
@@ -319,7 +324,7 @@ ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64
     psi_list_init(&request);
     fill(r, v, what, psi_api_deadline_ms(s, timeout_ms), done, ctx);
     psi_list_push_back(&request, &r->work.link);
-    st = enter(s, &request, &err);
+    st = enter(s, &request, locked, &err);
     if (st != PS_OK) {
         __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
         return psi_api_last_error_set(&err);

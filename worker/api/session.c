@@ -289,6 +289,21 @@ static ps_status opening_new(ps_session *s, const ps_session_options *o, struct 
     return PS_OK;
 }
 
+/* Set s->io, and return the io before. io NULL: waits first until no thread uses the one before. */
+static struct psi_io *exchange_io(ps_session *s, struct psi_io *io)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (io == NULL && (s->in_flight > 0 || s->inside > 0 || s->driving)) {
+        psi_api_wait(s, NULL, s->in_flight > 0); /* requests in flight need the loop; `inside` falls without it */
+    }
+    struct psi_io *before = s->io;
+    s->io = io;
+    s->driving = io == NULL; /* so that no thread tries to run a loop that is gone */
+    psi_api_wake(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    return before;
+}
+
 ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, struct psi_err *err)
 {
     struct psi_io *io = NULL;
@@ -297,11 +312,7 @@ ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, stru
     config.client.chief_number = s->machine.chief_number;
     ps_status st = psi_io_open(&config, &io, err);
     if (st == PS_OK) {
-        (void)pthread_mutex_lock(&s->lock);
-        s->io = io;
-        s->driving = false;
-        psi_api_wake(s);
-        (void)pthread_mutex_unlock(&s->lock);
+        PSI_IGNORE(exchange_io(s, io)); /* there was none */
     }
     return st;
 }
@@ -449,14 +460,7 @@ void psi_api_part(ps_session *s, bool leaves, int64_t ms)
 
 void psi_api_io_close(ps_session *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    while (s->in_flight > 0 || s->inside > 0 || s->driving) {
-        psi_api_wait(s, NULL, s->in_flight > 0); /* requests in flight need the loop; `inside` falls without it */
-    }
-    struct psi_io *io = s->io;
-    s->io = NULL;
-    s->driving = true; /* so that no thread tries to run the loop, which is gone */
-    (void)pthread_mutex_unlock(&s->lock);
+    struct psi_io *io = exchange_io(s, NULL);
     psi_api_await_poking(s);
     psi_io_close(io);
 }

@@ -89,8 +89,7 @@ static bool check(ps_session *s, struct psi_call *call, struct ending *e)
     if (e->known) {
         return false;
     }
-    call->skips = psi_api_hook_event(s, PSI_ON_STEP_SKIPPED) != 0;
-    return call->skips || psi_api_trains(s, &e->err) == PS_OK;
+    return psi_api_trains(s, PSI_ON_STEP_SKIPPED, &call->skips, &e->err) == PS_OK;
 }
 
 static ps_status add_start(ps_variable *variable, struct psi_training_add *add)
@@ -131,11 +130,14 @@ static bool add(ps_session *s, struct psi_call *call, struct ending *e)
     return st == PS_OK;
 }
 
-static bool step_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works)
+static bool step_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works, bool locked)
 {
     (void)works;
     struct ending *e = ctx;
     bool ok = true;
+    if (locked) {
+        return false;
+    }
     trace_wait(s, e, NULL);
     switch (what) {
     case PSI_DO_CHECK:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a thread of the program carries out what the machine of training (worker/core/training.h) decides. Happy path:
- * psi_api_train() asks the machine under the session's lock what to do next, does it without the lock, reports it, and asks again
- * until the call is over. When a read or push ends, the machine gets an event, also under the lock.
+ * psi_api_train() asks the machine under the session's lock what to do next, does it, reports it, and asks again until the call
+ * is over. What may wait is done without the lock. When a read or push ends, the machine gets an event, also under the lock.
  *
  * Failure modes: an action could not be carried out: the machine ends the call. The session has failed, or the call was
  * interrupted: psi_api_train() checks both under the lock each time that it asks.
@@ -32,46 +32,49 @@ static void take(const struct psi_call *call)
     p->variable->from = 1 + p->train.version; /* from now on the program computes gradients with these values */
 }
 
-enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *carry_out, void *ctx, struct psi_err *err)
+/* Carry out what the machine asks for. The caller holds the lock, which is released meanwhile where a wait is possible. */
+static void carry_out(ps_session *s, struct psi_call *call, enum psi_do what, psi_api_do_fn *does, void *ctx,
+                      struct psi_list *works)
+{
+    bool ok = does(s, call, what, ctx, works, true);
+    if (!ok) {
+        (void)pthread_mutex_unlock(&s->lock);
+        ok = does(s, call, what, ctx, works, false);
+        (void)pthread_mutex_lock(&s->lock);
+    }
+    psi_training_did(&s->train, call, ok);
+    if (!ok) {
+        psi_api_wake(s);
+    }
+}
+
+enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *does, void *ctx, struct psi_err *err)
 {
     enum psi_do what = PSI_DO_OVER;
-    struct psi_who who;
+    struct psi_who who = psi_api_who(s);
     struct psi_list works;
     psi_list_init(&works);
     (void)pthread_mutex_lock(&s->lock);
     call->interrupts = psi_api_interrupts(s);
-    for (;;) {
-        who = psi_api_who(s); /* anew each time, because PSI_DO_CHECK changes who.life */
+    do {
         const struct psi_now now = {.on_loop = who.on_loop,
                                     .interrupted = psi_api_interrupted(s, NULL) != PS_OK,
                                     .failed =
                                         !psi_session_runs(&s->machine) && psi_session_error(&s->machine, &who, NULL) != PS_OK};
         what = psi_training_next(&s->train, call, &now, err);
-        const bool hands_over = (what == PSI_DO_OVER || what == PSI_DO_WAIT) && !psi_list_empty(&works);
-        if (what == PSI_DO_OVER && !hands_over) {
-            break;
-        }
-        if (hands_over) {
+        if (what == PSI_DO_WAIT && !psi_list_empty(&works)) {
             (void)pthread_mutex_unlock(&s->lock);
-            psi_io_submit_all(s->io, &works, what == PSI_DO_WAIT);
+            psi_io_submit_all(s->io, &works, true);
             (void)pthread_mutex_lock(&s->lock);
-            if (what == PSI_DO_OVER) {
-                break;
-            }
         } else if (what == PSI_DO_WAIT) {
             psi_api_wait(s, NULL, true);
         } else if (what == PSI_DO_TAKE) {
             take(call);
-        } else {
-            (void)pthread_mutex_unlock(&s->lock);
-            const bool ok = carry_out(s, call, what, ctx, &works);
-            (void)pthread_mutex_lock(&s->lock);
-            psi_training_did(&s->train, call, ok);
-            if (!ok) {
-                psi_api_wake(s);
-            }
+        } else if (what != PSI_DO_OVER) {
+            carry_out(s, call, what, does, ctx, &works);
+            who = psi_api_who(s); /* PSI_DO_CHECK changes who.life */
         }
-    }
+    } while (what != PSI_DO_OVER);
     if (call->end == PSI_END_FAILED) {
         PSI_IGNORE(psi_session_error(&s->machine, &who, err)); /* now, because without the lock a recovery may clear it */
     }
@@ -82,6 +85,9 @@ enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do
         psi_api_wake(s);
     }
     (void)pthread_mutex_unlock(&s->lock);
+    if (!psi_list_empty(&works)) {
+        psi_io_submit_all(s->io, &works, false);
+    }
     return call->end;
 }
 
@@ -170,7 +176,8 @@ uint64_t psi_api_train_event(ps_session *s, const struct psi_train_event *e)
 
 ps_status psi_api_trained(ps_session *s, enum psi_call_end end, const struct psi_err *err)
 {
-    struct psi_err cut = {0};
+    struct psi_err cut;
+    psi_err_none(&cut);
     return end == PSI_END_FINE          ? PS_OK
            : end == PSI_END_INTERRUPTED ? psi_api_result(&cut, psi_api_interrupted(s, &cut))
                                         : psi_api_last_error_set(err);

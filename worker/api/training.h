@@ -5,12 +5,15 @@
 
 #include "api.h"
 
-/** A function that carries out what the state machine of training asks for, without the lock. It may append requests to `works`,
- * which are sent together before the thread waits. False: it failed, and nothing of it is in flight. */
-typedef bool psi_api_do_fn(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works);
-/** Run a call to its end. Blocks. carry_out(..., ctx) does what the machine asks for; NULL: the call only waits. *err: with
- * FAILED the session's error; with REFUSED the reason, if the machine and not carry_out has refused. */
-enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *carry_out, void *ctx, struct psi_err *err);
+/** A function that carries out what the state machine of training asks for. It may append requests to `works`, which are sent
+ * together before the thread waits. locked: the caller holds the lock, and the function must neither wait nor report a failure:
+ * if it would, it does nothing, returns false, and is called again without the lock. False without the lock: it failed, and
+ * nothing of it is in flight. */
+typedef bool psi_api_do_fn(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works,
+                           bool locked);
+/** Run a call to its end. Blocks. does(..., ctx) does what the machine asks for; NULL: the call only waits. *err: with FAILED the
+ * session's error; with REFUSED the reason, if the machine and not does() has refused. */
+enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *does, void *ctx, struct psi_err *err);
 /* Events of the training of a session. All answers are 0 or 1, except the answer to PSI_TRAIN_FETCHES. */
 enum psi_train_kind {
     PSI_TRAIN_PARAM,    /* the parameter `param` was added to the session */

@@ -898,6 +898,9 @@ bool psi_control_message(struct psi_ask *ask, const struct psi_reply *r, const p
 /* ---- rounds.c: functions in the table psi_kinds (kinds.c), and functions for READY, window.c and push.c ---- */
 /** True if pushes of the variable take part in rounds or bounded staleness: it is the program's, and has an optimizer. */
 bool psi_sync_is_trained(const struct psi_var *var);
+/** Set var->rounds to what its owner has answered. Pushes of a member go on as contributions, which the owner refuses if the
+ * rounds have ended: otherwise a part of the member's step would reach the value alone. */
+void psi_sync_note(const struct psi_client *c, struct psi_var *var, ps_sync_mode mode);
 /** True if req is a PUSH or PUSH_ROWS whose gradient goes into a round's average, not to the optimizer at once. */
 bool psi_sync_contributes(const struct psi_request *req);
 /** True if the task dropped a contribution because its round was over, perhaps before all of it was sent. */

@@ -6,6 +6,7 @@
 
 #include "common/form.h"
 #include "common/name.h"
+#include "common/optimizer.h"
 #include "common/shape.h"
 
 #include <math.h>
@@ -34,7 +35,8 @@ static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *
     info->rate_in_force = info->optimizer.schedule != PS_SCHEDULE_NONE ? m->rate_now
                           : m->rate > 0                                ? m->rate
                                                                        : info->optimizer.learning_rate;
-    return good && psi_part_check(&part, &info->shape, info->name, NULL) == PS_OK;
+    return good && psi_part_check(&part, info->dtype, &info->shape, info->name, NULL) == PS_OK &&
+           psi_optimizer_check_shape(&info->optimizer, info->name, info->dtype, &info->shape, &part, NULL) == PS_OK;
 }
 
 static bool take_id(const uint8_t *bytes, size_t n, char id[17])

@@ -224,6 +224,7 @@ struct psi_var {
     bool atomic;
     uint8_t step;        /* core: enum psi_var_step */
     ps_sync_mode rounds; /* how sessions train the variable together (rounds, bounded staleness); PS_SYNC_NONE: each for itself */
+    bool contributes;    /* `rounds` is PS_SYNC_ROUNDS, or was it since this session is a member of rounds */
     bool by_rows;        /* an embedding: a gradient has only some of the variable's rows, also in rounds */
     uint64_t life, elements, creation;
     struct psi_queue *queue;     /* NULL: this is a variable. Queues have no dtype, shape and value */

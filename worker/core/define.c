@@ -104,7 +104,7 @@ ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *s
     }
     if (scope->part != NULL) {
         st = psi_shape_check(&spec->shape, err);
-        st = st == PS_OK ? psi_part_check(scope->part, &spec->shape, name, err) : st;
+        st = st == PS_OK ? psi_part_check(scope->part, spec->dtype, &spec->shape, name, err) : st;
         if (st != PS_OK) {
             psi_err_prefix(err, "variable '%s'", name);
             return st;

@@ -282,7 +282,7 @@ static void on_synced(struct psi_client *c, struct psi_ask *ask, const struct ps
         return;
     }
     for (uint32_t i = 0; i < r->var_count; i++) {
-        r->vars[i]->rounds = psi_sync_is_trained(r->vars[i]) ? c->sync.mode : PS_SYNC_NONE;
+        psi_sync_note(c, r->vars[i], psi_sync_is_trained(r->vars[i]) ? c->sync.mode : PS_SYNC_NONE);
     }
 }
 

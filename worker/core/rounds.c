@@ -15,9 +15,15 @@ bool psi_sync_is_trained(const struct psi_var *var)
     return var->queue == NULL && !var->found_only && var->optimizer.kind != PS_OPT_NONE;
 }
 
+void psi_sync_note(const struct psi_client *c, struct psi_var *var, ps_sync_mode mode)
+{
+    var->rounds = mode;
+    var->contributes = mode == PS_SYNC_ROUNDS || (var->contributes && c->member.mode == PS_SYNC_ROUNDS);
+}
+
 bool psi_sync_contributes(const struct psi_request *req)
 {
-    return (req->kind == PSI_REQ_PUSH || req->kind == PSI_REQ_PUSH_ROWS) && req->var->rounds == PS_SYNC_ROUNDS &&
+    return (req->kind == PSI_REQ_PUSH || req->kind == PSI_REQ_PUSH_ROWS) && req->var->contributes &&
            req->owner->member.mode == PS_SYNC_ROUNDS;
 }
 

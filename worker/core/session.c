@@ -326,10 +326,10 @@ static bool was_ready(struct psi_session *m)
     return first;
 }
 
-void psi_session_readied(struct psi_session *m, uint64_t chief_number, ps_status st, bool may_empty)
+static void readied(struct psi_session *m, uint64_t chief_number, bool half)
 {
     m->chief_number = chief_number != 0 ? chief_number : m->chief_number;
-    m->leads = chief_number == 0 ? PSI_LEADS_NOT : st == PS_DATA_LOSS && may_empty ? PSI_LEADS_HALF : PSI_LEADS;
+    m->leads = chief_number == 0 ? PSI_LEADS_NOT : half ? PSI_LEADS_HALF : PSI_LEADS;
 }
 
 static uint64_t take_half(struct psi_session *m)
@@ -393,6 +393,10 @@ uint64_t psi_session_event(struct psi_session *m, const struct psi_who *who, enu
         break;
     case PSI_ON_READY:
         to_be_ready(m, who);
+        break;
+    case PSI_ON_READIED:
+    case PSI_ON_READIED_HALF:
+        readied(m, number, event == PSI_ON_READIED_HALF);
         break;
     case PSI_ON_WAS_READY:
         return was_ready(m);

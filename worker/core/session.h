@@ -146,8 +146,6 @@ bool psi_session_try_again(struct psi_session *m, const struct psi_err *err, boo
 /** Call when the recovery ends without success; PSI_ON_GIVE_UP must follow. Returns the session's error: an error that came
  * meanwhile and ends the session; if there is none, the cause of the recovery if the session is being closed, else *err. */
 const struct psi_err *psi_session_doomed(struct psi_session *m, const struct psi_err *err);
-/** Call when READY has ended. chief_number 0: this session was not chief. may_empty: it may discard a model that lacks values. */
-void psi_session_readied(struct psi_session *m, uint64_t chief_number, ps_status st, bool may_empty);
 
 /** Events and questions for psi_session_event(). Their comments say what `number` means, and which answer is not 0 or 1. */
 enum psi_session_event {
@@ -166,11 +164,13 @@ enum psi_session_event {
     PSI_ON_STEP,      /* `who` ends the step. Answer: psi_who.life, or 0: the step is broken off (PSI_ON_PUSH) */
     PSI_ON_STEP_OVER, /* the step has ended, or another one begins; number 1: it was counted */
     /* ready, restore, deletion */
-    PSI_ON_READY,     /* ps_session_ready() was called: from now on a recovery makes the session ready */
-    PSI_ON_WAS_READY, /* READY has succeeded. Answer 1: for the first time */
-    PSI_ON_RESTORE,   /* `who` runs the restore function under this chief number; 0: the function has returned */
-    PSI_ON_DELETE,    /* number 1: a call begins by which the program deletes a variable or queue; 0: such a call has ended */
-    PSI_IN_RESTORE,   /* answer: chief number of the running restore function, for its thread and for the loop thread; 0: none */
+    PSI_ON_READY,        /* ps_session_ready() was called: from now on a recovery makes the session ready */
+    PSI_ON_READIED,      /* READY has ended. number: chief number of this session; 0: it was not chief */
+    PSI_ON_READIED_HALF, /* as PSI_ON_READIED, and this session as chief may discard a model of which a part has no values */
+    PSI_ON_WAS_READY,    /* READY has succeeded. Answer 1: for the first time */
+    PSI_ON_RESTORE,      /* `who` runs the restore function under this chief number; 0: the function has returned */
+    PSI_ON_DELETE,       /* number 1: a call begins by which the program deletes a variable or queue; 0: such a call has ended */
+    PSI_IN_RESTORE, /* answer: chief number of the running restore function, for its thread and for the loop thread; 0: none */
     /* the end */
     PSI_ON_STOP, /* number: an enum psi_stop */
     PSI_ON_LEAVE,

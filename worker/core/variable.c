@@ -522,8 +522,9 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
     st = st == PS_OK ? psi_variable_check((ps_dtype)a->dtype, &shape, a->atomic, err) : st;
     struct psi_part part;
     psi_part_from_msg(&a->part, a->has_part, &part);
-    st = st == PS_OK ? psi_part_check(&part, &shape, var->name, err) : st;
+    st = st == PS_OK ? psi_part_check(&part, (ps_dtype)a->dtype, &shape, var->name, err) : st;
     st = st == PS_OK && a->has_optimizer ? psi_optimizer_from_msg(&a->optimizer, &optimizer, err) : st;
+    st = st == PS_OK ? psi_optimizer_check_shape(&optimizer, var->name, (ps_dtype)a->dtype, &shape, &part, err) : st;
     if (st == PS_OK && (a->handle == 0 || a->creation == 0)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "OPEN's answer has a field out of range");
     }
@@ -569,7 +570,7 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
     var->checkpoint = a->checkpoint;
     var->checkpoint_version = a->checkpoint_version;
     var->in_force = optimizer;
-    var->rounds = a->rounds_mode <= PS_SYNC_STALENESS ? (ps_sync_mode)a->rounds_mode : PS_SYNC_NONE;
+    psi_sync_note(peer->c, var, a->rounds_mode <= PS_SYNC_STALENESS ? (ps_sync_mode)a->rounds_mode : PS_SYNC_NONE);
     note_rate(peer, var, a->rate);
     return PS_OK;
 }

@@ -78,9 +78,7 @@ int main(int argc, char **argv)
             printf("'%s'\n", device); /* TensorFlow: l.device, v.device */
         }
     }
-    must(ps_variable_def(v, def, sizeof(def)));
-    printf("%s", def);
-    ps_placer_free(placer);
-    ps_session_close(s), psd_server_free(server), ps_cluster_spec_free(spec);
+    must(ps_variable_def(v, def, sizeof(def))), printf("%s", def);
+    ps_placer_free(placer), ps_session_close(s), psd_server_free(server), ps_cluster_spec_free(spec);
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -18,7 +18,7 @@
 
 /* Transfers end before the call's deadline, by EARLY_MS or half of the time left, so that the call can report their errors. */
 enum { EARLY_MS = 250 };
-enum { TARGET_NAME_MAX = PS_NAME_BYTES_MAX + PSI_TASK_NAME_MAX + 8 };
+enum { VALUE_NAME_MAX = PS_NAME_BYTES_MAX + 8, TARGET_NAME_MAX = PS_NAME_BYTES_MAX + PSI_TASK_NAME_MAX + 8 };
 
 static uint64_t now_ns(void)
 {
@@ -57,15 +57,18 @@ static const char *target_name(const struct psi_exec_transfer *t, char *buf, siz
     return buf;
 }
 
-/* Name of the row that makes a value; "" for an input. */
-static const char *maker_of(const struct psi_exec_run *r, uint32_t value)
+static const char *value_name(const struct psi_exec_run *r, uint32_t value, char *buf, size_t n)
 {
-    for (uint32_t i = r->run.row_count; i > 0; i--) {
-        if (value >= r->run.rows[i - 1].first_value) {
-            return r->run.rows[i - 1].name;
-        }
+    const struct psi_run_row *row = NULL;
+    for (uint32_t i = 0; i < r->run.row_count && value >= r->run.rows[i].first_value; i++) {
+        row = &r->run.rows[i];
     }
-    return "";
+    if (row != NULL) {
+        (void)snprintf(buf, n, "row '%s'", row->name);
+    } else {
+        (void)snprintf(buf, n, "input %u", (unsigned)value);
+    }
+    return buf;
 }
 
 static bool may_have_arrived(const struct psi_exec_transfer *t)
@@ -77,7 +80,7 @@ static bool may_have_arrived(const struct psi_exec_transfer *t)
 static void deliveries_error(struct psi_exec_run *r, struct psi_err *err)
 {
     const struct psi_exec_transfer *failed = NULL;
-    char where[TARGET_NAME_MAX];
+    char what[VALUE_NAME_MAX], where[TARGET_NAME_MAX];
     uint32_t arrived = 0, unknown = 0;
     for (uint32_t i = r->read_count; i < r->move_count; i++) {
         const struct psi_exec_transfer *t = &r->moves[i];
@@ -93,8 +96,8 @@ static void deliveries_error(struct psi_exec_run *r, struct psi_err *err)
     const ps_status st = unknown > 0 ? PS_ABORTED : failed->err.code != PS_OK ? failed->err.code : PS_CANCELLED;
     const struct psi_err why = failed->err;
     PSI_IGNORE(psi_fail_as(err, st, unknown > 0 ? PS_REASON_NONE : why.reason, /* the caller reads *err */
-                           "the value of row '%s' %s %s%s; %u of the run's %u deliveries %s arrived: %s",
-                           maker_of(r, failed->value),
+                           "the value of %s %s %s%s; %u of the run's %u deliveries %s arrived: %s",
+                           value_name(r, failed->value, what, sizeof(what)),
                            may_have_arrived(failed) ? "may or may not have arrived in" : "did not arrive in",
                            target_name(failed, where, sizeof(where)), unknown > 0 ? ", outcome unknown" : "", arrived,
                            r->move_count - r->read_count, arrived == 1 ? "has" : "have", why.text));

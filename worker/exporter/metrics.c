@@ -5,8 +5,8 @@
  * tasks. Lists (sessions, waits, rounds, ages, queues, variables) are asked for when their metrics are written. Failure modes: a
  * task that does not answer has only psd_up 0 and psd_refused. A task that does not let the exporter in has psd_refused 1; it has
  * psd_up 0 only if it is of the directory's job. Without a session there is one psd_up 0 without a task. A list without an answer
- * is left out. Bounds: only EXPORTER_VARIABLES_SHOWN variables (the largest) and as many queues have samples; all other variables
- * have one sum. */
+ * is left out. Bounds: only EXPORTER_VARIABLES_SHOWN variables (the largest) and as many queues (the fullest) have samples; the
+ * others have one sum. */
 #include "exporter.h"
 
 #include "common/utf8.h"
@@ -334,8 +334,9 @@ static void put_rounds(const struct look *l, FILE *to)
 }
 
 struct queue {
-    ps_queue_info q;
+    char name[256], container[64];
     const char *at;
+    uint64_t elements;
 };
 struct queues {
     struct queue *of;
@@ -346,24 +347,47 @@ struct queues {
 static void each_queue(void *ctx, const ps_queue_info *q)
 {
     struct queues *all = ctx;
-    if (all->count < EXPORTER_VARIABLES_SHOWN) {
-        all->of = cli_grow(all->of, all->count, &all->capacity, sizeof(*all->of));
-        all->of[all->count++] = (struct queue){.q = *q, .at = all->at};
-    }
+    all->of = cli_grow(all->of, all->count, &all->capacity, sizeof(*all->of));
+    struct queue *own = &all->of[all->count++];
+    memcpy(own->name, q->name, sizeof(own->name));
+    memcpy(own->container, q->container, sizeof(own->container));
+    own->at = all->at;
+    own->elements = (uint64_t)q->size;
+}
+
+static int by_elements(const void *a, const void *b)
+{
+    const struct queue *x = a, *y = b;
+    int order = x->elements > y->elements ? -1 : x->elements < y->elements;
+    order = order != 0 ? order : strcmp(x->container, y->container);
+    return order != 0 ? order : strcmp(x->name, y->name);
 }
 
 static void put_queues(const struct look *l, FILE *to)
 {
     struct queues all = {.count = 0};
     char name[LABEL_BYTES], container[LABEL_BYTES];
+    uint64_t others = 0;
     for (int i = -1; psctl_next(&l->c, -1, &i);) {
         all.at = task_of(l, i);
         (void)ps_task_queues(l->c.session, i, l->o->timeout_ms, each_queue, &all); /* a task that fails has no samples */
     }
-    family(to, "psd_queue_elements", "gauge", "Elements of a queue, of 100 queues at most.");
+    if (all.count > 0) {
+        qsort(all.of, all.count, sizeof(*all.of), by_elements);
+    }
+    family(to, "psd_queue_elements", "gauge",
+           "Elements of a queue: of the 100 fullest, and without labels the sum of the others.");
     for (size_t i = 0; i < all.count; i++) {
-        (void)fprintf(to, "psd_queue_elements{task=\"%s\",container=\"%s\",queue=\"%s\"} %" PRIu64 "\n", all.of[i].at,
-                      label(all.of[i].q.container, container), label(all.of[i].q.name, name), (uint64_t)all.of[i].q.size);
+        const struct queue *q = &all.of[i];
+        if (i < EXPORTER_VARIABLES_SHOWN) {
+            (void)fprintf(to, "psd_queue_elements{task=\"%s\",container=\"%s\",queue=\"%s\"} %" PRIu64 "\n", q->at,
+                          label(q->container, container), label(q->name, name), q->elements);
+        } else {
+            others += q->elements;
+        }
+    }
+    if (all.count > EXPORTER_VARIABLES_SHOWN) {
+        (void)fprintf(to, "psd_queue_elements{task=\"\",container=\"\",queue=\"\"} %" PRIu64 "\n", others);
     }
     free(all.of);
 }

@@ -460,16 +460,27 @@ static void sort_all(struct ordered *all, size_t count)
     qsort(all, count, sizeof(*all), in_order);
 }
 
-/* Add one variable to the export. all [count]: the variable itself, or all its parts. DATA_LOSS: a part is missing. */
+/* True if both may be parts of one variable: they have the same arrays, of the same dtype, cut from the same shape. */
+static bool is_alike(const struct psi_saved_variable *a, const struct psi_saved_variable *b)
+{
+    const struct psi_parts x = psi_part_whole(&a->part, &a->shape), y = psi_part_whole(&b->part, &b->shape);
+    return psi_part_alike(&a->part, &b->part) && a->dtype == b->dtype && psi_shape_equal(&x.shape, &y.shape) &&
+           psi_optimizer_fits(&a->optimizer, &b->optimizer);
+}
+
+/* Add one variable to the export. all [count]: the variable itself, or all its parts. DATA_LOSS: a part is missing, or differs.
+ */
 static ps_status add_together(struct exporter *e, const struct ordered *all, size_t count, struct psi_err *err)
 {
     const struct psi_saved_variable *furthest = all[0].variable; /* the part with most updates; its powers are exported */
     for (size_t i = 0; i < count; i++) {
         const struct psi_saved_variable *v = all[i].variable;
         furthest = v->version > furthest->version ? v : furthest;
-        const bool fits = v->part.count == 0
-                              ? count == 1
-                              : v->part.count == count && v->part.index == i && psi_part_alike(&v->part, &all[0].variable->part);
+        if (!is_alike(v, all[0].variable)) {
+            return psi_fail(err, PS_DATA_LOSS, "variable '%s' of the checkpoint: its parts differ, so that they are not of one",
+                            v->whole);
+        }
+        const bool fits = v->part.count == 0 ? count == 1 : v->part.count == count && v->part.index == i;
         if (!fits) {
             return psi_fail(err, PS_DATA_LOSS, "variable '%s' of the checkpoint has %" PRIu32 " parts, of which %zu have a value",
                             v->whole, v->part.count, count);

@@ -453,7 +453,7 @@ static ps_status fields_fit(const char *fn, uint32_t fields, int64_t cols, int64
 ps_status ps_nn_dot_forward(const float *x, float *y, int64_t batch, uint32_t fields, int64_t cols)
 {
     static const char fn[] = "ps_nn_dot_forward";
-    const int64_t pairs = (int64_t)fields * ((int64_t)fields - 1) / 2;
+    const int64_t pairs = (int64_t)((uint64_t)fields * (fields - UINT64_C(1)) / 2); /* below 2^63 */
     int64_t values = 0;
     const ps_status st = fields_fit(fn, fields, cols, &values);
     const struct psk_tensor args[] = {present(f32(x, batch, values), PS_F32), present(f32(y, batch, pairs), PS_F32)};
@@ -463,7 +463,7 @@ ps_status ps_nn_dot_forward(const float *x, float *y, int64_t batch, uint32_t fi
 ps_status ps_nn_dot_backward(const float *x, const float *dy, float *dx, int64_t batch, uint32_t fields, int64_t cols)
 {
     static const char fn[] = "ps_nn_dot_backward";
-    const int64_t pairs = (int64_t)fields * ((int64_t)fields - 1) / 2;
+    const int64_t pairs = (int64_t)((uint64_t)fields * (fields - UINT64_C(1)) / 2); /* below 2^63 */
     int64_t values = 0;
     const ps_status st = fields_fit(fn, fields, cols, &values);
     const struct psk_tensor args[] = {present(f32(x, batch, values), PS_F32), present(f32(dy, batch, pairs), PS_F32),

@@ -745,7 +745,7 @@ ps_status ps_dot_interaction(ps_tensor *x, uint32_t fields, ps_tensor *y)
 {
     const struct psk_attrs attrs = {.fields = fields};
     const struct arg args[] = {{.t = x}, {.t = y}};
-    const int64_t pairs = (int64_t)fields * ((int64_t)fields - 1) / 2;
+    const int64_t pairs = (int64_t)((uint64_t)fields * (fields - UINT64_C(1)) / 2); /* below 2^63 */
     if (x != NULL && y != NULL && x != y && (y->flags & SHAPED) == 0 && fields >= 2 && shape_ok(x->rows, pairs, PS_F32)) {
         give_shape(y, PS_F32, x->rows, pairs); /* run_tensors() cannot infer the shape: no input has the number of fields */
     }

@@ -255,6 +255,7 @@ static int test(struct model *m, const struct dataset *data, bool wants_dense, c
         int64_t rows = data->test_count - at < TEST_ROWS ? data->test_count - at : TEST_ROWS;
         if (test_batch(m, data, at, rows, out, &in, &y) != 0) {
             status = say_error("test: %s", in.error != NULL ? in.error : ps_nn_error());
+            break;
         }
         loss_sum += ps_tensor_scalar(&m->loss) * (double)rows;
         correct += data->predicts ? NAN : ps_tensor_scalar(&m->correct);

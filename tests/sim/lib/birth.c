@@ -83,10 +83,12 @@ static bool was_seen(const struct sim *s, const struct sim_birth *o)
     return every_ready_saw(s, o->given_event, o->given_ms);
 }
 
-/* Trained: what programs assign when they like counts as soon as every READY that may still initialise something saw it so. */
+/* Trained: what programs assign when they like counts as soon as every READY that may still initialise something saw it so, and
+ * what a restore function has given (train_ready.c) when it is sealed. */
 static bool was_trained(const struct sim *s, const struct sim_birth *o)
 {
     return o->alive && in_model(o->var) && o->version > 0 && sim_twin_served(s, &s->task[o->task]) &&
+           (!s->k.trains || o->sealed) &&
            (o->var->kind != SIM_VAR_REGISTER || every_ready_saw(s, o->trained_event, o->trained_ms));
 }
 
@@ -285,6 +287,12 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     }
 }
 
+/* What a restore function has given (train_ready.c) may be given again until it is sealed. */
+static bool is_kept(const struct sim *s, const struct sim_birth *b)
+{
+    return is_trained(b) && in_model(b->var) && (!s->k.trains || b->sealed);
+}
+
 /* Trained values are gone while others lived: remembered until ... */
 static void remember_loss(struct sim *s, const struct sim_birth *b)
 {
@@ -292,9 +300,9 @@ static void remember_loss(struct sim *s, const struct sim_birth *b)
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *o = &s->birth[i];
         bool first = o->placed && o->version == 0; /* a start has brought it back as the first values that it was cut with */
-        others = others || (o->alive && o->task != b->task && in_model(o->var) && is_trained(o) && !first);
+        others = others || (o->alive && o->task != b->task && is_kept(s, o) && !first);
     }
-    if (others && b->version > 0 && in_model(b->var)) {
+    if (others && b->version > 0 && is_kept(s, b)) {
         b->var->lost = true;
         b->var->lost_event = s->event;
     }
@@ -307,7 +315,7 @@ static void forget_losses(struct sim *s)
         bool survivors = false;
         for (size_t j = 0; j < s->birth_count && s->var[i].lost; j++) {
             const struct sim_birth *b = &s->birth[j];
-            survivors = survivors || (b->alive && in_model(b->var) && is_trained(b) && b->born_event < s->var[i].lost_event);
+            survivors = survivors || (b->alive && is_kept(s, b) && b->born_event < s->var[i].lost_event);
         }
         s->var[i].lost = survivors;
     }

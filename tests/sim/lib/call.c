@@ -417,6 +417,7 @@ struct sim_op *sim_call_start(struct sim *s, struct sim_program *p, enum psi_req
     }
     prepare_other(s, call);
     sim_chief_prepare(s, call);
+    sim_ready_prepare(s, call);
     note_wipe(s, op);
     p->calls[slot] = call;
     p->calls_out++;

@@ -180,7 +180,7 @@ static bool save(struct sim *s)
     uint64_t enough = s->count_checkpoints + 2, bound = s->now + SAVE_MS;
     while (s->count_checkpoints < enough && s->now < bound) {
         if (s->task[0].core != NULL && s->task[0].core->saver != NULL) {
-            psd_saver_force(s->task[0].core); /* nothing may be new */
+            psd_saver_wants(s->task[0].core->saver, PSD_SAVER_ANYWAY); /* nothing may be new */
         }
         sim_run_until(s, s->now + 20);
     }

@@ -354,6 +354,7 @@ void sim_client_start(struct sim *s, struct sim_program *p)
         random[i] = (uint8_t)(random[i - 32] ^ random[i - 24] ^ i);
     }
     bool by_target = sim_one_in(s, 4);
+    p->leases = sim_train_leases(s, p);
     p->is_static = s->k.static_chief && p->task == 0 && strcmp(p->job, "worker") == 0 && sim_one_in(s, 2);
     struct psi_client_config config = {
         .cluster = by_target ? NULL : &s->cluster,
@@ -367,8 +368,10 @@ void sim_client_start(struct sim *s, struct sim_program *p)
         .operation_timeout_ms = s->k.operation_ms,
         .ready_timeout_ms = s->k.ready_ms,
         .seed = 7,
-        .chief_number = sim_one_in(s, s->k.profile == SIM_LEASE ? 2 : 0) ? p->chief_number : 0,
-        .chief_mode = s->k.profile == SIM_LEASE && !p->is_static ? PSI_CHIEF_LEASE : PSI_CHIEF_STATIC,
+        .chief_number = s->k.trains                                        ? sim_train_chief_number(s, p)
+                        : sim_one_in(s, s->k.profile == SIM_LEASE ? 2 : 0) ? p->chief_number
+                                                                           : 0,
+        .chief_mode = p->leases || (s->k.profile == SIM_LEASE && !p->is_static) ? PSI_CHIEF_LEASE : PSI_CHIEF_STATIC,
     };
     p->life = ++s->session_count;
     p->begun_ms = s->now;

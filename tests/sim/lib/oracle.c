@@ -422,7 +422,7 @@ static void check_status(struct sim *s, struct sim_call *call)
 {
     const struct sim_op *op = call->op;
     const struct psi_var *var = call->req.var;
-    if (op->var->kind != SIM_VAR_HYPER) {
+    if (op->var == NULL || op->var->kind != SIM_VAR_HYPER) {
         return;
     }
     struct sim_birth *b = sim_birth_find(s, var->creation);

@@ -313,7 +313,7 @@ static void act_first_values(struct sim *s, struct sim_program *p)
         import(s, p);
         return;
     }
-    p->state = p->role == SIM_MONITOR ? SIM_WORK : SIM_READY;
+    p->state = p->role == SIM_MONITOR || (s->k.trains && p->role != SIM_FINAL) ? SIM_WORK : SIM_READY;
     for (uint32_t i = 0; i < s->var_count; i++) {
         struct sim_var *v = &s->var[i];
         bool tmp = v->kind == SIM_VAR_TMP && p->role == SIM_MONITOR;
@@ -326,7 +326,7 @@ static void act_first_values(struct sim *s, struct sim_program *p)
 
 static void act_end(struct sim *s, struct sim_program *p)
 {
-    if (p->wants_reset && (p->role == SIM_CHIEF || p->role == SIM_FINAL)) {
+    if (p->wants_reset && (p->role == SIM_CHIEF || p->role == SIM_FINAL || s->k.trains)) {
         p->wants_reset = false;
         p->state = SIM_RESET;
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_RESET, NULL, s->k.operation_ms));
@@ -486,13 +486,15 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
         break;
     case PSI_REQ_READY:
         p->ready_out = false;
-        done_ready(s, p, op);
+        if (!s->k.trains || p->role == SIM_FINAL) { /* else train_ready.c has seen it */
+            done_ready(s, p, op);
+        }
         break;
     case PSI_REQ_RESET:
         if (ok) {
             sim_check_reset(s, op);
         }
-        if (p->state != SIM_GOODBYE) {
+        if (p->state != SIM_GOODBYE && (!s->k.trains || p->state == SIM_RESET)) {
             sim_program_end_soon(s, p, 100);
         }
         break;

@@ -574,6 +574,7 @@ static void record_change(void *ctx, uint64_t position, const struct psd_change 
     sim_queues_change(t->sim, t, c);
     sim_rounds_change(t->sim, t, c);
     sim_chief_change(t->sim, t, c);
+    sim_ready_change(t->sim, c);
     sim_moved_change(t->sim, t, c);
     if (psd_change_encode(c, &t->changes, &err) != PS_OK) {
         fprintf(stderr, "%s\n", err.text);

@@ -812,9 +812,9 @@ static void check_pulled(struct sim *s, const struct sim_call *call)
 static bool others_have_left(const struct sim *s, const struct sim_op *op)
 {
     const struct sim_member *own = member_find(s, op->member);
-    for (size_t i = 0; own != NULL && i < s->member_count; i++) {
+    for (size_t i = 0; i < s->member_count; i++) {
         const struct sim_member *m = &s->member[i];
-        if (m->id != own->id && (m->generation == own->generation || m > own) && m->left) {
+        if (m->left && (own == NULL || (m->id != own->id && (m->generation == own->generation || m > own)))) {
             return true;
         }
     }
@@ -839,8 +839,8 @@ static bool has_cause(const struct sim *s, const struct sim_call *call)
                                     comes without rounds */
         return !s->k.quiet || s->ending || (op->kind == PSI_REQ_STEP && s->trainer[op->program].forgets != 0) ||
                (op->kind == PSI_REQ_READY && s->program[op->program].role == SIM_FINAL);
-    case PS_OUT_OF_RANGE: /* the others have finished while it was lost */
-        return op->kind == PSI_REQ_STEP && (!s->k.quiet || s->ending) && others_have_left(s, op);
+    case PS_OUT_OF_RANGE: /* the others have finished before it has joined, or while it was lost */
+        return (op->kind == PSI_REQ_STEP || op->kind == PSI_REQ_JOIN) && (!s->k.quiet || s->ending) && others_have_left(s, op);
     case PS_DATA_LOSS:
         return op->kind == PSI_REQ_READY && s->mixed_event >= op->started_event;
     case PS_NOT_FOUND:
@@ -856,8 +856,8 @@ bool sim_rounds_done(struct sim *s, const struct sim_call *call)
     const char *why = call->req.err != NULL ? call->req.err->text : "";
     char text[200];
     bool ours = op->var != NULL ? op->var->kind == SIM_VAR_ROUND && op->kind != PSI_REQ_GET
-                                : op->kind == PSI_REQ_READY || op->kind == PSI_REQ_JOIN || op->kind == PSI_REQ_STEP ||
-                                      op->kind == PSI_REQ_LEAVE;
+                                : op->kind == PSI_REQ_READY || op->kind == PSI_REQ_STATUS || op->kind == PSI_REQ_JOIN ||
+                                      op->kind == PSI_REQ_STEP || op->kind == PSI_REQ_LEAVE;
     if (s->k.profile != SIM_ROUNDS || !ours) {
         return false;
     }

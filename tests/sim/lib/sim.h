@@ -266,6 +266,7 @@ struct sim_program {
     uint64_t begun_ms;       /* this session */
     uint64_t ended_ms;       /* the session before, by itself or killed */
     uint64_t chief_number;   /* LEASE: of the session before, which was not killed */
+    bool leases;             /* trains: the chief of its job has a lease */
     bool is_static;          /* ... this one claims no lease, and its HELLO says SIM_STATIC */
     bool stop_ok;            /* it has told everybody to stop, also itself ... */
     uint32_t stop_task;      /* ... at this one of sim.task ... */
@@ -743,6 +744,7 @@ struct sim {
     struct sim_train *train[SIM_PROGRAMS_MAX]; /* of the program's last session; NULL: none */
     uint64_t session_marks[2], count_train_made, count_train_broken, count_train_early, count_train_back, count_train_hooks,
         count_train_gates, count_train_elements, count_train_queue_lost;
+    uint64_t readying_marks, count_train_restores, count_train_emptied;
     uint64_t train_marks, gets_marks, count_train_calls, count_train_steps, count_train_cut, count_train_ends;
     struct sim_lease lease; /* LEASE */
     struct sim_candidate candidate[SIM_PROGRAMS_MAX];
@@ -814,6 +816,7 @@ struct sim_summary {
     uint64_t chiefs, takeovers, stops, restored, emptied, other; /* LEASE profile: numbers given, to another one than before;
                                    READYs that found nothing, that went on after values were given; half a model; another rate */
     uint64_t gets_marks;                                         /* trains: ways of gets */
+    uint64_t readying_marks, train_restores, train_emptied;      /* trains: ways of readying, restore functions, emptied models */
     uint64_t train_marks, train_calls, train_steps, train_cut, train_ends; /* trains: ways taken; calls over, steps that count;
                                    interrupts; sessions that were closed beside their threads, and held nothing */
     uint64_t session_marks[2], train_made, train_broken, train_early, train_back, train_hooks, train_gates, train_elements,
@@ -1000,6 +1003,13 @@ void sim_train_work(struct sim *s, struct sim_program *p);
 void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call *call);
 /** A session of p ends by itself. */
 void sim_train_ended(struct sim *s, struct sim_program *p);
+/** True if the chief of its job has a lease: the program's next session is monitored. */
+bool sim_train_leases(struct sim *s, const struct sim_program *p);
+/** The number that the program's session has had as the chief; 0: it was none. */
+uint64_t sim_train_chief_number(const struct sim *s, const struct sim_program *p);
+/** What a session that becomes ready says in its requests; and that no change of a restore function may do. */
+void sim_ready_prepare(const struct sim *s, struct sim_call *call);
+void sim_ready_change(struct sim *s, const struct psd_change *c);
 void sim_trains_free(struct sim *s);
 
 /* ---- moved.c ---- */

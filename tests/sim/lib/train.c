@@ -11,7 +11,8 @@
  * Two of three sessions are monitored (worker/core/session.h). Then the first thread alone makes steps. When the session is lost
  * a thread recovers it: what is in flight ends, the client goes and another one comes, knows the cluster, gets everything again,
  * becomes ready and joins; while the others look on. The recovery is interrupted, tried again, given up, or comes before the
- * chief has heard of the loss.
+ * chief has heard of the loss (train_recover.c). Monitored sessions compete to be the chief, and some restore the model
+ * (train_ready.c).
  *
  * The oracle sees what the machine asks for, and what the core answers:
  *   - each step counts once: an addition, or a round, for each step that a call counts, and none that no call counts but those of
@@ -51,7 +52,7 @@ void sim_train_begin(struct sim *s, const struct sim_program *p)
     t->loss = (ps_sync_options){.on_worker_loss = s->sync.on_loss};
     psi_session_init(&t->m, &t->loss);
     sim_hooks_begin(s, t);
-    t->m.monitored = !sim_one_in(s, 3);
+    t->m.monitored = p->leases;
     t->m.recoveries_max = (uint32_t)sim_range(s, 2, 8);
     t->threads = (uint32_t)sim_range(s, 1, THREADS);
     t->t.prefetch = s->sync.mode != PS_SYNC_ROUNDS && sim_one_in(s, 3);
@@ -63,6 +64,19 @@ void sim_train_begin(struct sim *s, const struct sim_program *p)
         psi_training_add(&t->t, &m->t);
     }
     sim_gets_begin(s, t);
+    sim_ready_begin(s, t);
+}
+
+bool sim_train_leases(struct sim *s, const struct sim_program *p)
+{
+    const struct sim_train *t = s->train[p->index];
+    return s->k.trains && p->role != SIM_FINAL && (t != NULL && t->anew ? t->m.monitored : !sim_one_in(s, 3));
+}
+
+uint64_t sim_train_chief_number(const struct sim *s, const struct sim_program *p)
+{
+    const struct sim_train *t = s->train[p->index];
+    return t != NULL && t->anew ? t->m.chief_number : 0;
 }
 
 void sim_trains_free(struct sim *s)
@@ -80,7 +94,7 @@ struct psi_who sim_who(const struct sim_train *t, const struct thread *h)
     return (struct psi_who){.thread = 1 + (uint64_t)(h - t->thread), .life = h->life};
 }
 
-static uint64_t tell(struct sim_train *t, const struct thread *h, enum psi_session_event event, uint64_t number)
+uint64_t sim_train_tell(struct sim_train *t, const struct thread *h, enum psi_session_event event, uint64_t number)
 {
     const struct psi_who who = sim_who(t, h);
     const uint64_t answer = psi_session_event(&t->m, &who, event, number);
@@ -107,11 +121,10 @@ static void breaks(struct sim *s, struct sim_train *t, const struct thread *h)
     }
 }
 
-/* h: the thread that asks; NULL: a device's, or the loop's. */
 static struct sim_call *start(struct sim *s, struct sim_program *p, const struct thread *h, enum psi_request_kind kind,
                               struct sim_var *v, bool waited)
 {
-    const struct sim_train *t = s->train[p->index];
+    struct sim_train *t = s->train[p->index];
     const struct psi_who who = h != NULL ? sim_who(t, h) : (struct psi_who){.thread = 1 + THREADS};
     if (kind != PSI_REQ_JOIN && psi_session_bars(&t->m, &who, NULL)) {
         return NULL;
@@ -119,10 +132,12 @@ static struct sim_call *start(struct sim *s, struct sim_program *p, const struct
     if (h != NULL) {
         sim_train_check_life(s, t, h);
     }
-    const uint32_t timeout_ms = kind == PSI_REQ_BARRIER ? (uint32_t)sim_range(s, GATE_MS / 10, GATE_MS)
+    const uint32_t timeout_ms = kind == PSI_REQ_READY     ? s->k.ready_ms
+                                : kind == PSI_REQ_BARRIER ? (uint32_t)sim_range(s, GATE_MS / 10, GATE_MS)
                                 : kind == PSI_REQ_ENQUEUE || kind == PSI_REQ_DEQUEUE
                                     ? (uint32_t)sim_range(s, QUEUE_MS / 10, QUEUE_MS)
                                     : s->k.operation_ms;
+    t->asks = h;
     const struct sim_op *op = sim_call_start(s, p, kind, v, timeout_ms);
     for (uint32_t i = 0; op != NULL && i < SIM_CALLS_MAX; i++) {
         if (p->calls[i] != NULL && p->calls[i]->op == op) {
@@ -132,6 +147,12 @@ static struct sim_call *start(struct sim *s, struct sim_program *p, const struct
         }
     }
     return NULL;
+}
+
+struct sim_call *sim_train_start(struct sim *s, struct sim_program *p, const struct thread *h, enum psi_request_kind kind,
+                                 struct sim_var *v)
+{
+    return start(s, p, h, kind, v, false);
 }
 
 /* All threads' waits end, and so do requests that they wait for. */
@@ -254,11 +275,9 @@ static void add_at_once(struct sim *s, struct sim_program *p, struct sim_train *
     }
 }
 
-/* Say STEP or JOIN, wait at a barrier, or use the queue. True: its end goes on with the call. */
-static bool meet(struct sim *s, struct sim_program *p, struct thread *h, enum psi_request_kind kind)
+bool sim_train_meet(struct sim *s, struct sim_program *p, struct thread *h, enum psi_request_kind kind, struct sim_var *v)
 {
-    struct sim_var *v = kind == PSI_REQ_ENQUEUE || kind == PSI_REQ_DEQUEUE ? &s->var[s->var_count - 1] : NULL;
-    struct sim_call *c = start(s, p, h, kind, v, true);
+    const struct sim_call *c = start(s, p, h, kind, v, true);
     h->op = c != NULL ? c->op : NULL;
     return c != NULL;
 }
@@ -285,7 +304,7 @@ static void carry_out(struct sim *s, struct sim_program *p, struct sim_train *t,
         break;
     case PSI_DO_STEP:
         sim_train_check_step(s, t, h);
-        if (meet(s, p, h, PSI_REQ_STEP)) {
+        if (sim_train_meet(s, p, h, PSI_REQ_STEP, NULL)) {
             h->doing = PSI_DO_STEP;
             return;
         }
@@ -316,11 +335,11 @@ static void step_over(struct sim *s, struct sim_train *t, const struct thread *h
     if (h->call.kind == PSI_CALL_STEP && !cut) {
         t->pushed = 0;
         t->pulled = false;
-        (void)tell(t, h, PSI_ON_STEP_OVER, h->call.counted);
+        (void)sim_train_tell(t, h, PSI_ON_STEP_OVER, h->call.counted);
     }
 }
 
-static void call_over(struct sim *s, struct sim_train *t, struct thread *h)
+void sim_train_call_over(struct sim *s, struct sim_train *t, struct thread *h)
 {
     h->in_call = false;
     s->count_train_calls++;
@@ -355,7 +374,8 @@ static void call_over(struct sim *s, struct sim_train *t, struct thread *h)
 static void check_late(struct sim *s, const struct sim_program *p, const struct thread *h)
 {
     const uint64_t from = h->begun_ms > p->resumed_at ? h->begun_ms : p->resumed_at;
-    const uint64_t limit_ms = (uint64_t)(WAITS + s->k.vars) * s->k.operation_ms + GRACE_MS;
+    const uint64_t ready_ms = h->call.kind == PSI_CALL_READY ? 2ull * (s->k.ready_ms + s->k.operation_ms) : 0;
+    const uint64_t limit_ms = (uint64_t)(WAITS + s->k.vars) * s->k.operation_ms + ready_ms + GRACE_MS;
     if (s->now > from + limit_ms) {
         sim_fail(s, "LATE: call %d of client%u has lasted %llu ms", (int)h->call.kind, p->index,
                  (unsigned long long)(s->now - h->begun_ms));
@@ -373,6 +393,10 @@ static void go_on(struct sim *s, struct sim_program *p, struct sim_train *t, str
     if (h->op != NULL) {
         return; /* until it is answered */
     }
+    if (h->readies) {
+        sim_ready_goes_on(s, p, t, h);
+        return;
+    }
     if (h->doing != PSI_DO_OVER) {
         carry_out(s, p, t, h);
         return;
@@ -388,14 +412,11 @@ static void go_on(struct sim *s, struct sim_program *p, struct sim_train *t, str
         }
         break;
     case PSI_DO_OVER:
-        if (h->call.kind == PSI_CALL_READY && h->call.turn && !now.failed && meet(s, p, h, PSI_REQ_JOIN)) {
-            h->doing = PSI_DO_STEP; /* its turn is over when JOIN is answered */
+        if (h->call.kind == PSI_CALL_READY && h->call.turn) {
+            sim_ready_starts(h);
             return;
         }
-        if (h->call.turn && h->call.kind == PSI_CALL_READY) {
-            psi_training_turn_over(&t->t);
-        }
-        call_over(s, t, h);
+        sim_train_call_over(s, t, h);
         break;
     case PSI_DO_READ:
     case PSI_DO_AHEAD:
@@ -453,9 +474,9 @@ static bool monitored_trainers(struct sim *s, struct sim_train *t, struct psi_ca
     t->pulled = t->pulled && (t->pushed != 0 || !sim_one_in(s, 8)); /* it begins the step again, for a reason of its own */
     if (!t->pulled) {
         t->pulled = true;
-        (void)tell(t, h, PSI_ON_STEP_OVER, 0);
+        (void)sim_train_tell(t, h, PSI_ON_STEP_OVER, 0);
         if (!sim_one_in(s, 8)) {
-            (void)tell(t, h, PSI_ON_PULL, 0);
+            (void)sim_train_tell(t, h, PSI_ON_PULL, 0);
             *out = (struct psi_call){.kind = PSI_CALL_PULL};
             return true;
         }
@@ -466,19 +487,19 @@ static bool monitored_trainers(struct sim *s, struct sim_train *t, struct psi_ca
             t->param[i].pushed_life = t->life;
             *out = (struct psi_call){.kind = PSI_CALL_PUSH, .param = &t->param[i].t, .brings = sim_one_in(s, 2)};
             h->checked_life = t->life;
-            h->life = tell(t, h, PSI_ON_PUSH, 0);
+            h->life = sim_train_tell(t, h, PSI_ON_PUSH, 0);
             return h->life != 0;
         }
     }
     *out = (struct psi_call){.kind = PSI_CALL_STEP};
     h->checked_life = t->life;
-    h->life = tell(t, h, PSI_ON_STEP, 0);
+    h->life = sim_train_tell(t, h, PSI_ON_STEP, 0);
     if (h->life == 0) {
         s->count_train_broken++;
         t->stepping = false;
         t->pushed = 0;
         t->pulled = false;
-        (void)tell(t, h, PSI_ON_STEP_OVER, 0);
+        (void)sim_train_tell(t, h, PSI_ON_STEP_OVER, 0);
         return false;
     }
     return true;
@@ -499,8 +520,7 @@ static bool rejoins(struct sim *s, struct sim_train *t)
 static void begin_call(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h)
 {
     const bool first = h == t->thread;
-    const bool member = s->sync.mode != PS_SYNC_NONE;
-    const enum psi_hook_moment moment = first ? sim_hooks_before(t, member) : PSI_HOOK_NONE;
+    const enum psi_hook_moment moment = first ? sim_hooks_before(t) : PSI_HOOK_NONE;
     if (moment != PSI_HOOK_NONE) {
         sim_hooks_come(t, h, moment, false);
         return;
@@ -514,12 +534,13 @@ static void begin_call(struct sim *s, struct sim_program *p, struct sim_train *t
         h->begun_ms = s->now;
         h->apart_lives = t->m.lives;
         h->apart_cut_ms = 0;
-        h->in_call = meet(s, p, h, apart);
+        struct sim_var *v = apart == PSI_REQ_BARRIER ? NULL : &s->var[s->var_count - 1];
+        h->in_call = sim_train_meet(s, p, h, apart, v);
         return;
     }
-    if (member && first && (t->t.member == PSI_MEMBER_NONE || rejoins(s, t))) {
+    if (first && (!t->ready || rejoins(s, t))) {
         h->call = (struct psi_call){.kind = PSI_CALL_READY};
-    } else if (member && t->t.member == PSI_MEMBER_NONE) {
+    } else if (!t->ready) {
         return;
     } else if (t->m.monitored && first) {
         if (!monitored_trainers(s, t, &h->call)) {
@@ -532,7 +553,7 @@ static void begin_call(struct sim *s, struct sim_program *p, struct sim_train *t
         }
     }
     if (h->call.kind == PSI_CALL_READY) {
-        (void)tell(t, h, PSI_ON_READY, 0);
+        (void)sim_train_tell(t, h, PSI_ON_READY, 0);
     }
     h->call.interrupts = t->interrupts;
     h->in_call = true;
@@ -543,8 +564,7 @@ static void begin_call(struct sim *s, struct sim_program *p, struct sim_train *t
     }
 }
 
-/* True while a client is used. A recovery does not wait for threads that sleep, or that are told to do what it will refuse. */
-static bool is_busy(const struct sim *s, const struct sim_program *p, const struct sim_train *t)
+bool sim_train_is_busy(const struct sim *s, const struct sim_program *p, const struct sim_train *t)
 {
     bool busy = t->at_once != NULL || t->t.fetching > 0 || p->calls_out > 0;
     for (uint32_t i = 0; i < t->threads; i++) {
@@ -580,7 +600,7 @@ static void close_session(struct sim *s, struct sim_program *p, struct sim_train
         if (!s->k.quiet) {
             interrupt(s, p, t);
         }
-        (void)tell(t, t->thread, PSI_ON_CLOSE, 0);
+        (void)sim_train_tell(t, t->thread, PSI_ON_CLOSE, 0);
         if (sim_one_in(s, 2) && psi_session_may_start(&t->m, &(struct psi_who){.thread = 1}, &refused) != PS_OK) {
             sim_train_fails(s, t, &refused, false); /* a call beside it */
         }
@@ -589,11 +609,11 @@ static void close_session(struct sim *s, struct sim_program *p, struct sim_train
     for (uint32_t i = 0; i < t->threads; i++) {
         in_hooks = in_hooks || t->thread[i].moment.of != PSI_HOOK_NONE;
     }
-    if (in_hooks || is_busy(s, p, t)) {
+    if (in_hooks || sim_train_is_busy(s, p, t)) {
         return;
     }
     sim_train_check_held(s, t);
-    (void)tell(t, t->thread, PSI_ON_QUIET, 0);
+    (void)sim_train_tell(t, t->thread, PSI_ON_QUIET, 0);
     s->count_train_ends++;
     s->trainer[p->index].leaves = true;
     if (t->t.member != PSI_MEMBER_NONE && t->m.state == PSI_SESSION_RUNNING) {
@@ -604,109 +624,6 @@ static void close_session(struct sim *s, struct sim_program *p, struct sim_train
         sim_program_end_soon(s, p, 500);
     }
     psi_training_forget(&t->t);
-}
-
-/* A thread begins to recover the session, in ps_pull() or ps_should_stop(). */
-static void recover(struct sim *s, const struct sim_program *p, struct sim_train *t, const struct thread *h)
-{
-    const bool again = t->m.state == PSI_SESSION_BROKEN_OFF;
-    if (tell(t, h, PSI_ON_RECOVER, 0) == 0) {
-        sim_fail(s, "NOT RECOVERED: a thread may not recover a lost session in state %d", (int)t->m.state);
-    }
-    sim_trace(s, "client%u.%u recovers%s", p->index, p->life, again ? " again" : "");
-    t->recovery_ends = s->now + RECOVERY_MS;
-    if (h == t->thread) {
-        t->stepping = false;
-        t->pushed = 0; /* the program has come to the end of its step, or pulls */
-        t->pulled = false;
-    }
-    psi_client_hasten(p->core, s->now + DRAIN_MS);
-}
-
-/* What was in flight at the old client ends; then it goes. */
-static void drain(struct sim *s, struct sim_program *p, struct sim_train *t, const struct thread *h)
-{
-    if (is_busy(s, p, t)) {
-        return;
-    }
-    sim_train_check_held(s, t);
-    psi_training_left(&t->t);
-    psi_training_forget(&t->t);
-    t->met = t->added = t->counted + sim_train_pending(t);
-    t->life++;
-    for (uint32_t i = 0; i < s->k.vars; i++) {
-        t->param[i].acknowledged = 0;
-        t->param[i].t.version = 0;
-        for (uint32_t k = 0; k < t->threads; k++) {
-            t->thread[k].floor[i] = 0;
-        }
-    }
-    (void)tell(t, h, PSI_ON_DRAINED, 0);
-    t->drained_life = p->life;
-    sim_program_end_soon(s, p, 200); /* sim_train_ended() */
-}
-
-/* An attempt to recover has failed. */
-static void attempt_failed(struct sim *s, struct sim_program *p, struct sim_train *t, const struct psi_err *err)
-{
-    const bool in_time = s->now < t->recovery_ends && !t->closing;
-    const bool early = err->reason == PS_REASON_NO_ROUNDS;
-    s->count_train_early += early;
-    if (psi_session_try_again(&t->m, err, in_time)) {
-        if (p->core != NULL) {
-            psi_client_hasten(p->core, s->now + DRAIN_MS);
-        }
-        return;
-    }
-    if (early && in_time && !psi_session_is_final(&t->m)) {
-        sim_fail(s, "TOO EARLY: a recovery that comes before the chief has heard of the loss ends the session");
-    }
-    (void)psi_session_doomed(&t->m, err);
-    (void)tell(t, t->thread, PSI_ON_GIVE_UP, 0);
-}
-
-void sim_train_ended(struct sim *s, struct sim_program *p)
-{
-    struct sim_train *t = s->k.trains ? s->train[p->index] : NULL;
-    if (t == NULL || p->role == SIM_FINAL || !psi_session_recovers(&t->m)) {
-        return;
-    }
-    if (t->m.state == PSI_SESSION_MAKING && p->life != t->drained_life) { /* the new client is not ready */
-        attempt_failed(s, p, t, &t->not_ready);
-        if (t->m.state == PSI_SESSION_DRAINING) {
-            (void)tell(t, t->thread, PSI_ON_DRAINED, 0);
-        }
-    }
-    t->anew = psi_session_recovers(&t->m);
-}
-
-/* The new client is ready, and the session has joined or failed to. */
-static void made(struct sim *s, struct sim_train *t, struct thread *h)
-{
-    if (!s->k.quiet && sim_one_in(s, 10)) { /* an error comes last */
-        sim_train_fails(s, t, &(struct psi_err){.code = PS_ABORTED, .reason = PS_REASON_LOST}, sim_one_in(s, 2));
-    }
-    s->count_train_made++;
-    sim_gets_made(s, t);
-    (void)tell(t, h, PSI_ON_MADE, 0);
-    sim_hooks_come(t, h, PSI_HOOK_CREATED, true);
-}
-
-/* The recovering thread goes on. */
-static void recovery_goes_on(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h)
-{
-    if (t->m.state == PSI_SESSION_DRAINING) {
-        drain(s, p, t, h);
-    } else if (p->life == t->drained_life || h->op != NULL) {
-        return; /* the old client is going, or JOIN is not answered */
-    } else if (t->m.state == PSI_SESSION_DOOMED || s->now >= s->trainer[p->index].until) {
-        (void)psi_session_doomed(&t->m, &t->m.cause);
-        (void)tell(t, h, PSI_ON_GIVE_UP, 0);
-    } else if (s->sync.mode == PS_SYNC_NONE) {
-        made(s, t, h);
-    } else if (!meet(s, p, h, PSI_REQ_JOIN)) {
-        attempt_failed(s, p, t, &(struct psi_err){.code = PS_UNAVAILABLE});
-    }
 }
 
 /* What no request says: the lease of a chief is lost, or a queue; or the program reports an error of its own. */
@@ -746,13 +663,13 @@ static void thread_goes_on(struct sim *s, struct sim_program *p, struct sim_trai
         sim_hooks_go_on(s, p, t, h);
     } else if (psi_session_recovers(&t->m)) {
         if (t->m.recoverer == sim_who(t, h).thread) {
-            recovery_goes_on(s, p, t, h);
+            sim_train_recovery_goes_on(s, p, t, h);
         } else {
             (void)sim_gets_come(s, p, t, h); /* in a call that has begun before: it is barred */
         }
-    } else if (tell(t, h, PSI_MAY_RECOVER, 0) != 0 && !t->closing) {
+    } else if (sim_train_tell(t, h, PSI_MAY_RECOVER, 0) != 0 && !t->closing) {
         if (h != t->thread || t->pushed == 0 || sim_one_in(s, 3)) {
-            recover(s, p, t, h);
+            sim_train_recover(s, p, t, h);
         }
     } else if (!t->closing && psi_hook_event(&t->hooks.m, &who, PSI_IS_CREATED_LEFT) != 0 && sim_one_in(s, 2)) {
         sim_hooks_come(t, h, PSI_HOOK_CREATED, true);
@@ -768,13 +685,12 @@ void sim_train_work(struct sim *s, struct sim_program *p)
     add_at_once(s, p, t);
     devices(s, p, t);
     const bool recovers = psi_session_recovers(&t->m);
-    t->m.readiness = PSI_READY_ONCE;
     if (!recovers && (psi_session_is_final(&t->m) || s->now >= s->trainer[p->index].until)) {
         close_session(s, p, t);
     } else if (!s->k.quiet && sim_one_in(s, 150)) {
         interrupt(s, p, t);
         if (recovers && t->thread[t->m.recoverer - 1].op == NULL && p->life != t->drained_life) {
-            (void)tell(t, t->thread, PSI_ON_BREAK_OFF, 0);
+            (void)sim_train_tell(t, t->thread, PSI_ON_BREAK_OFF, 0);
         }
     } else if (!s->k.quiet && t->m.monitored) {
         inject(s, t);
@@ -803,23 +719,8 @@ static void met(struct sim *s, struct sim_program *p, struct sim_train *t, struc
         sim_train_apart_over(s, p, t, h, call);
         return;
     }
-    if (call->op->kind == PSI_REQ_JOIN) {
-        const bool recovers = psi_session_recovers(&t->m) && t->m.recoverer == sim_who(t, h).thread;
-        if (ok) {
-            psi_training_joined(&t->t, s->sync.mode);
-            t->met = t->counted + sim_train_pending(t); /* a step that had met the others meets those of the new membership */
-        }
-        if (!recovers) {
-            psi_training_turn_over(&t->t);
-            call_over(s, t, h);
-            if (ok) {
-                sim_hooks_come(t, h, PSI_HOOK_CREATED, false);
-            }
-        } else if (ok) {
-            made(s, t, h);
-        } else {
-            attempt_failed(s, p, t, call->req.err);
-        }
+    if (h->readies) {
+        sim_ready_done(s, p, t, h, call);
         return;
     }
     t->met += ok;
@@ -838,14 +739,14 @@ void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call 
     if (t == NULL || p->role == SIM_FINAL) {
         return;
     }
-    if (op->kind == PSI_REQ_READY && !ok && call->req.err != NULL) {
-        t->not_ready = *call->req.err;
-        t->not_ready.code = op->status;
-    }
     const bool cut = call->req.err != NULL && call->req.err->reason == PS_REASON_INTERRUPTED;
     const bool ours = op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL ||
-                      op->kind == PSI_REQ_ADD || op->kind == PSI_REQ_STEP || op->kind == PSI_REQ_JOIN;
-    if (ours && !ok && !cut) {
+                      op->kind == PSI_REQ_ADD || op->kind == PSI_REQ_STEP;
+    bool readies = false;
+    for (uint32_t i = 0; i < t->threads; i++) {
+        readies = readies || (t->thread[i].op == op && t->thread[i].readies);
+    }
+    if (ours && !readies && !ok && !cut) {
         struct psi_err err = call->req.err != NULL ? *call->req.err : (struct psi_err){0};
         err.code = op->status;
         psi_session_cuts(&t->m, &err);

@@ -7,6 +7,7 @@
 
 #include "worker/core/gets.h"
 #include "worker/core/hook_calls.h"
+#include "worker/core/readying.h"
 #include "worker/core/session.h"
 #include "worker/core/training.h"
 
@@ -61,9 +62,17 @@ struct hooks {
     uint32_t cut_at;
     uint64_t told; /* steps whose after_run has come */
 };
+/* A thread makes the session ready: train_ready.c. */
+struct readies {
+    struct psi_readying m;
+    bool restore_fails;    /* the restore function says that it has failed */
+    uint32_t given, gives; /* variables that it has given values, of those that it gives them */
+};
 struct thread {
     struct psi_call call;
     struct moment moment;
+    struct readies readying;
+    bool readies;          /* it carries out what sim_train.readying asks for */
     bool in_call, cut;     /* cut: its request has ended because the thread was interrupted */
     enum psi_do doing;     /* OVER: nothing */
     struct sim_op *op;     /* STEP or JOIN that it waits for */
@@ -102,6 +111,10 @@ struct sim_train {
     uint32_t drained_life;         /* sim_program.life of the client that goes */
     uint64_t recovery_ends;        /* the present one */
     struct psi_err not_ready;      /* why the present client is not ready */
+    bool ready;                    /* the session has been ready */
+    bool restores, starts_over;    /* the program has a restore function; it gives half a model up */
+    const struct thread *asks;     /* the thread whose request begins */
+    uint64_t empties;              /* chief number of the RESET that empties half a model */
     uint64_t met, counted, added;
 };
 
@@ -116,6 +129,38 @@ void sim_train_fails(struct sim *s, struct sim_train *t, const struct psi_err *e
 
 /** Any call. */
 struct psi_call sim_train_any(struct sim *s, struct sim_train *t);
+
+/** Start a request. h: the thread that asks; NULL: a device's, or the loop's. waited: the thread waits for it. NULL: it is
+ * refused. */
+struct sim_call *sim_train_start(struct sim *s, struct sim_program *p, const struct thread *h, enum psi_request_kind kind,
+                                 struct sim_var *v);
+/** Start a request whose end the thread waits for. */
+bool sim_train_meet(struct sim *s, struct sim_program *p, struct thread *h, enum psi_request_kind kind, struct sim_var *v);
+/** An event of the session's machine, by the thread. */
+uint64_t sim_train_tell(struct sim_train *t, const struct thread *h, enum psi_session_event event, uint64_t number);
+void sim_train_call_over(struct sim *s, struct sim_train *t, struct thread *h);
+/** True while a client is used. A recovery does not wait for threads that sleep, or that are told to do what it will refuse. */
+bool sim_train_is_busy(const struct sim *s, const struct sim_program *p, const struct sim_train *t);
+
+/* ---- train_recover.c ---- */
+/** A thread begins to recover the session, in ps_pull() or ps_should_stop(). */
+void sim_train_recover(struct sim *s, const struct sim_program *p, struct sim_train *t, const struct thread *h);
+/** The recovering thread goes on. */
+void sim_train_recovery_goes_on(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h);
+/** The thread has made the session ready, in its call or in a recovery; or has not, because of *err. */
+void sim_train_readied(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h, bool ok,
+                       const struct psi_err *err);
+
+/* ---- train_ready.c: a session becomes ready ---- */
+void sim_ready_begin(struct sim *s, struct sim_train *t);
+/** The thread begins to make the session ready. */
+void sim_ready_starts(struct thread *h);
+/** The thread that makes it ready goes on. */
+void sim_ready_goes_on(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h);
+/** A request of it is over. */
+void sim_ready_done(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h, const struct sim_call *call);
+/** The recovery of a chief that found half of a model empties it, before its client goes. False: there is none to empty. */
+bool sim_ready_empties(struct sim *s, struct sim_program *p, struct sim_train *t, const struct thread *h);
 
 /* ---- train_queue.c: calls that are no part of a step ---- */
 /** What a thread that is in no call does apart from the step: a BARRIER, an ENQUEUE or a DEQUEUE; NONE: nothing. first: it is the
@@ -155,7 +200,7 @@ void sim_train_check_held(struct sim *s, const struct sim_train *t);
 void sim_train_call_back(struct sim *s, struct sim_train *t);
 void sim_hooks_begin(struct sim *s, struct sim_train *t);
 /** The moment that comes before the first thread's next call; NONE: none. */
-enum psi_hook_moment sim_hooks_before(const struct sim_train *t, bool member);
+enum psi_hook_moment sim_hooks_before(const struct sim_train *t);
 /** The moment comes for a thread that is in no call. */
 void sim_hooks_come(const struct sim_train *t, struct thread *h, enum psi_hook_moment moment, bool recovered);
 /** A thread whose moment has come goes on. */

@@ -31,13 +31,13 @@ void sim_hooks_begin(struct sim *s, struct sim_train *t)
     }
 }
 
-enum psi_hook_moment sim_hooks_before(const struct sim_train *t, bool member)
+enum psi_hook_moment sim_hooks_before(const struct sim_train *t)
 {
-    return !t->hooks.has_begun                        ? PSI_HOOK_BEGIN
-           : member && t->t.member == PSI_MEMBER_NONE ? PSI_HOOK_NONE /* ps_session_ready() */
-           : !t->hooks.was_created                    ? PSI_HOOK_CREATED
-           : !t->stepping && t->pushed == 0           ? PSI_HOOK_BEFORE_RUN
-                                                      : PSI_HOOK_NONE;
+    return !t->hooks.has_begun              ? PSI_HOOK_BEGIN
+           : !t->ready                      ? PSI_HOOK_NONE /* ps_session_ready() */
+           : !t->hooks.was_created          ? PSI_HOOK_CREATED
+           : !t->stepping && t->pushed == 0 ? PSI_HOOK_BEFORE_RUN
+                                            : PSI_HOOK_NONE;
 }
 
 void sim_hooks_come(const struct sim_train *t, struct thread *h, enum psi_hook_moment moment, bool recovered)

@@ -317,6 +317,23 @@ TEST(test_values)
     assert_string_equal(values.name, "aaaaaaaa");
 }
 
+/* Above a second: with as many places as it needs. */
+TEST(test_durations_as_text)
+{
+    static const struct psi_option row = {
+        .name = "lease", .type = PSI_OPTION_DURATION, .unit = "ms", .max = INT64_MAX, FIELD(lease_ms)};
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } of[] = {{999, "999ms"}, {1000, "1s"},     {1001, "1.001s"}, {1250, "1.25s"},
+              {1500, "1.5s"}, {90500, "90.5s"}, {120000, "2min"}};
+    char text[64];
+    for (size_t i = 0; i < ARRAY_COUNT(of); i++) {
+        values.lease_ms = of[i].ms;
+        assert_string_equal(psi_option_format(&row, &values, text, sizeof(text)), of[i].text);
+    }
+}
+
 /* Names, and numbers beside them. */
 TEST(test_names_or_numbers)
 {

@@ -484,6 +484,24 @@ TEST(test_starts_that_are_refused)
     assert_over(f, PS_INVALID_ARGUMENT, "did not arrive in 'w' at /job:ps/task:0; 1 of the run's 2 deliveries has arrived");
 }
 
+/* A plan that assigns a fed value has no row that makes the value. */
+TEST(test_an_input_that_does_not_arrive_is_named)
+{
+    struct psi_run_input in[] = {inline_of(&TWO), inline_of(&THREE)};
+    struct psi_run_output out[] = {to(PSI_RUN_TO_ASSIGN, 1, &ON_PS)};
+    struct psi_run_row row;
+    const struct psi_run run = run_of(in, &row, out, 1);
+    struct fake_exec *f = fake_exec_new(0);
+    begin(f, &run);
+    end_move(f, 0, PS_NOT_FOUND, PS_NOTHING_APPLIED, NULL);
+    assert_over(f, PS_NOT_FOUND, "the value of input 1 did not arrive in 'w' at /job:ps/task:0; 0 of the run's 1 deliveries");
+    out[0] = to(PSI_RUN_TO_ASSIGN, 2, &ON_PS);
+    begin(f, &run);
+    end_move(f, 0, PS_UNAVAILABLE, PS_OUTCOME_UNKNOWN, NULL);
+    assert_over(f, PS_ABORTED,
+                "the value of row 'scope/sum' may or may not have arrived in 'w' at /job:ps/task:0, outcome unknown");
+}
+
 /* A cancel while the rows are computed ends the run between two of them; nothing is delivered. */
 TEST(test_cancel_before_the_rows)
 {

@@ -6,6 +6,9 @@
  */
 #include "cut_test.h"
 
+#include "psd/store/cut_internal.h"
+#include "psd/store/mutate.h"
+
 #include "common/optimizer.h"
 #include "common/safetensors.h"
 
@@ -758,6 +761,25 @@ static void rate_in_cut(struct life *l, bool cut_first, uint32_t written, double
     assert_true(psd_variable_find(in, "w")->rate == expected);
     assert_true(psd_variable_find(in, "b")->rate == expected);
     psd_task_free(t);
+}
+
+/* Each container with values has a file of its own: with one container too many the checkpoint fails, and psd goes on. */
+TEST(test_more_containers_than_files)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+    struct life *l = life_new(&spec);
+    struct psd_cut *cut = NULL;
+    cut_begin(l, 1 << 20);
+    cut = l->task->store.cut;
+    struct psd_container *c = psd_container_own(l->v->container);
+    for (uint32_t i = 0; i <= PSD_DISK_INDEX_MAX; i++) {
+        c->cut_file = 0;
+        assert_int_equal(psd_cut_model_for(cut, c, 1), i + 1);
+    }
+    c->cut_file = 0;
+    assert_int_equal(psd_cut_model_for(cut, c, 1), 0);
+    assert_int_equal(psd_cut_status(l->task), PSD_CUT_FAILED);
+    psd_cut_end(l->task);
 }
 
 TEST(test_a_rate_that_is_in_force)

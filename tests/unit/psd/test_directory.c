@@ -39,6 +39,7 @@ TEST(test_names)
     assert_ptr_equal(psd_directory_find(&d, "ab", "c"), third);
     psd_directory_record(&d, "a", "b", &f32_10, 7, NULL); /* known: it moves */
     assert_int_equal(n->owner, 7);
+    assert_int_equal(psd_directory_names_in(&d, "a")->variables, 2);
     psd_directory_forget(&d, "a", "b");
     assert_null(psd_directory_find(&d, "a", "b"));
     assert_ptr_equal(psd_directory_find(&d, "a", "bc"), other);

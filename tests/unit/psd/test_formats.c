@@ -249,6 +249,8 @@ static struct life *everything(void)
 
 /* ---- cases ---- */
 
+static ps_status read_by_others(struct checkpoint *c, struct psi_err *err);
+
 /* What was loaded is written again: nothing of it is lost. */
 static struct checkpoint *again(const struct life *l, const struct checkpoint *c)
 {
@@ -330,6 +332,17 @@ TEST(test_rows_in_progress)
         psd_number_own(n)->progress->last_index = 4 * PER; /* above the highest: no push can stand there */
         assert_int_equal(load(l, saved(l), &err), PS_DATA_LOSS);
         psd_number_own(n)->progress->last_index = PER - 1;
+        /* staged rows are applied as they are: their indices rise, up to that of the last row */
+        static const uint64_t wrong[] = {UINT64_C(1) << 40, PER - 1, 0};
+        for (size_t k = 0; atomic && k < 3; k++) {
+            uint8_t *row = (uint8_t *)n->progress->staging + (k < 2 ? 0 : PER - 1) * (uint64_t)n->progress->unit;
+            uint64_t was = 0;
+            memcpy(&was, row, sizeof(was));
+            memcpy(row, &wrong[k], sizeof(was));
+            assert_int_equal(load(l, saved(l), &err), PS_DATA_LOSS);
+            assert_non_null(strstr(err.text, "rows of a push in progress that cannot be"));
+            memcpy(row, &was, sizeof(was));
+        }
     }
 }
 
@@ -395,6 +408,22 @@ TEST(test_parts_of_variables)
     const struct psd_definition named = psd_name_definition(psd_directory_find(&t->names, "c", "p/part_1"));
     assert_true(psi_part_equal(&named.part, &part));
     psd_task_free(t);
+}
+
+/* Strings in parts, which no task makes: refused by each reader. */
+TEST(test_parts_of_strings)
+{
+    static const struct psi_part part = {.count = 2, .index = 0, .axis = 0, .rows = 2};
+    static const uint64_t offsets[2] = {0, 0}; /* common/blob.h: one empty string */
+    const struct psd_definition d = {.dtype = PS_STRING, .shape = {.rank = 1, .dims = {1}}, .part = part};
+    struct life *l = (struct life *)(uintptr_t)reader();
+    struct psi_err err;
+    segment(l, begin(l, made(l, "s/part_0", &d, 0), PSD_ASSIGN, sizeof(offsets)), offsets, sizeof(offsets), true);
+    struct checkpoint *c = saved(l);
+    assert_int_equal(load(l, c, &err), PS_DATA_LOSS);
+    assert_non_null(strstr(err.text, "a variable that cannot be"));
+    assert_int_equal(read_by_others(c, &err), PS_DATA_LOSS);
+    assert_non_null(strstr(err.text, "a variable that cannot be"));
 }
 
 /* What is read of an older format is what was written then: written in this one, it is the same as that of this one. */
@@ -485,8 +514,6 @@ static void resize_entry(struct checkpoint *c, const struct at_entry *e, uint64_
     sign_all(c);
 }
 
-static ps_status read_by_others(struct checkpoint *c, struct psi_err *err);
-
 /* Cut behind any 8 bytes, or with 8 bytes more: refused by each reader that looks into it. */
 TEST(test_entries_cut)
 {
@@ -511,6 +538,142 @@ TEST(test_entries_cut)
                 assert_int_equal(st, looks ? PS_DATA_LOSS : PS_OK);
             }
         }
+    }
+}
+
+/* Change the first entry of this kind for which `where` holds: psi_state_##group x is read, changed by `change`, written. */
+#define ALTER(c, entry_kind, group, where, change)                                                                               \
+    do {                                                                                                                         \
+        struct at_entry e = {.kind = 0};                                                                                         \
+        bool done = false;                                                                                                       \
+        while (!done && next_entry(c, &e)) {                                                                                     \
+            struct psi_buf out;                                                                                                  \
+            struct psi_state_##group x = {0};                                                                                    \
+            uint8_t *at = (c)->files[0].data + e.at + PSI_STATE_ENTRY_HEAD_BYTES;                                                \
+            struct psi_code in = {.in = at, .bytes_left = e.bytes, .version = PSI_STATE_VERSION};                                \
+            struct psi_code put = {.out = &out, .version = PSI_STATE_VERSION};                                                   \
+            if (e.kind == (entry_kind)) {                                                                                        \
+                psi_buf_init(&out, SIZE_MAX);                                                                                    \
+                psi_state_##group(&in, &x);                                                                                      \
+                assert_int_equal(in.st, PS_OK);                                                                                  \
+                done = (where);                                                                                                  \
+                change;                                                                                                          \
+                psi_state_##group(&put, &x);                                                                                     \
+                assert_int_equal(put.st, PS_OK);                                                                                 \
+                if (done) {                                                                                                      \
+                    assert_in_range(out.len, 1, e.bytes);                                                                        \
+                    memcpy(at, out.data, out.len);                                                                               \
+                }                                                                                                                \
+                psi_buf_fini(&out);                                                                                              \
+            }                                                                                                                    \
+        }                                                                                                                        \
+        assert_true(done);                                                                                                       \
+        sign_all(c);                                                                                                             \
+    } while (0)
+
+static void assert_wrong(struct checkpoint *c, const char *says)
+{
+    struct psi_err err;
+    ps_status st = load(reader(), c, &err);
+    if (st != PS_DATA_LOSS || strstr(err.text, says) == NULL) {
+        fail_msg("%s: '%s', not '%s'", ps_status_name(st), st == PS_OK ? "" : err.text, says);
+    }
+}
+
+#define ASSERT_ALTERED(says, entry_kind, group, where, change)                                                                   \
+    do {                                                                                                                         \
+        struct checkpoint *c = golden(PSI_STATE_VERSION);                                                                        \
+        ALTER(c, entry_kind, group, where, change);                                                                              \
+        assert_wrong(c, says);                                                                                                   \
+    } while (0)
+
+/* Names that no request can give. */
+TEST(test_names_that_are_none)
+{
+    const char *none = "a name that is none";
+    ASSERT_ALTERED(none, PSI_STATE_CONTAINER, container, true, x.name = ".");
+    ASSERT_ALTERED(none, PSI_STATE_VARIABLE, variable, strcmp(x.name, "w") == 0, x.name = "/");
+    ASSERT_ALTERED(none, PSI_STATE_VARIABLE, variable, strcmp(x.name, "w") == 0, x.container = "\n");
+    ASSERT_ALTERED(none, PSI_STATE_NAME, name, true, x.name = ".");
+    ASSERT_ALTERED(none, PSI_STATE_CHIEF, chief, true, x.container = "\xff");
+    ASSERT_ALTERED(none, PSI_STATE_RESET, reset, true, x.container = "a//b");
+}
+
+/* No variable has order 0, and behind the highest chief number the next one would be low. */
+TEST(test_numbers_that_cannot_be)
+{
+    ASSERT_ALTERED("numbers that no task has", PSI_STATE_TASK, task, true, x.next_order = 0);
+    ASSERT_ALTERED("numbers that no task has", PSI_STATE_TASK, task, true, x.chief_number = PS_CHIEF_NUMBER_MAX + 1);
+    ASSERT_ALTERED("a chief that cannot be", PSI_STATE_CHIEF, chief, true, x.number = UINT64_MAX);
+}
+
+/* Numbers that soon do not fit into 64 bits, and a work queue whose items were handed out before it was filled. */
+TEST(test_queues_that_cannot_be)
+{
+    const char *none = "a queue that cannot be";
+    const uint64_t half = UINT64_C(1) << 63;
+    ASSERT_ALTERED(none, PSI_STATE_VARIABLE, variable, x.queue && x.spec.kind == PSI_QUEUE_FIFO, x.state.next_serial = half);
+    ASSERT_ALTERED(none, PSI_STATE_VARIABLE, variable, x.queue && x.spec.kind == PSI_QUEUE_WORK, x.state.filled = false);
+    ASSERT_ALTERED("an element that its queue cannot have", PSI_STATE_VARIABLE, variable, x.queue && x.state.has_sum,
+                   x.state.sum.serial = half);
+}
+
+static void put_entry(struct psi_buf *to, uint32_t kind, const struct psi_buf *of)
+{
+    const size_t bytes = (of->len + 7) / 8 * 8;
+    assert_int_equal(psi_buf_reserve(to, PSI_STATE_ENTRY_HEAD_BYTES + bytes, NULL), PS_OK);
+    memset(to->data + to->len, 0, PSI_STATE_ENTRY_HEAD_BYTES + bytes);
+    psi_state_entry_begin(to->data + to->len, bytes, (enum psi_state_kind)kind);
+    memcpy(to->data + to->len + PSI_STATE_ENTRY_HEAD_BYTES, of->data, of->len);
+    to->len += PSI_STATE_ENTRY_HEAD_BYTES + bytes;
+}
+
+/* A state of the first two entries of c and `count` files of values. */
+static struct checkpoint *with_files(uint32_t count)
+{
+    struct checkpoint *c = golden(PSI_STATE_VERSION);
+    struct psi_buf entries, one;
+    struct at_entry e = {.kind = 0};
+    for (int i = 0; i < 3; i++) {
+        assert_true(next_entry(c, &e));
+    }
+    psi_buf_init(&entries, SIZE_MAX);
+    psi_buf_init(&one, SIZE_MAX);
+    assert_int_equal(psi_buf_append(&entries, c->files[0].data, e.at, NULL), PS_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        struct psi_state_file x = {.file = 1 + i, .bytes = 100, .header_bytes = 50, .container = "c"};
+        struct psi_code k = {.out = &one, .version = PSI_STATE_VERSION};
+        psi_buf_clear(&one);
+        psi_state_file(&k, &x);
+        put_entry(&entries, PSI_STATE_FILE, &one);
+    }
+    struct psi_state_end end = {.count = 2 + count, .sum = psi_crc32c(0, entries.data, entries.len)};
+    struct psi_code k = {.out = &one, .version = PSI_STATE_VERSION};
+    psi_buf_clear(&one);
+    psi_state_end(&k, &end);
+    put_entry(&entries, PSI_STATE_END, &one);
+    const size_t blocks = (entries.len + PSI_STATE_PAYLOAD_BYTES - 1) / PSI_STATE_PAYLOAD_BYTES;
+    struct psi_buf *f = &c->files[0];
+    psi_buf_fini(f);
+    psi_buf_init(f, SIZE_MAX);
+    PSI_IGNORE(zeros(f, blocks * BLOCK)); /* it is f's */
+    for (size_t i = 0, at = 0; i < blocks; i++, at += PSI_STATE_PAYLOAD_BYTES) {
+        const size_t left = entries.len - at;
+        memcpy(f->data + i * BLOCK, entries.data + at, left < PSI_STATE_PAYLOAD_BYTES ? left : PSI_STATE_PAYLOAD_BYTES);
+        psi_state_seal(f->data + i * BLOCK, (uint32_t)i);
+    }
+    psi_buf_fini(&entries);
+    psi_buf_fini(&one);
+    return c;
+}
+
+/* A header shorter than the number of its bytes, and more files than a checkpoint can have. */
+TEST(test_files_that_cannot_be)
+{
+    assert_wrong(with_files(PSD_DISK_INDEX_MAX + 1), "model-00000.safetensors: its header is not as it was written");
+    assert_wrong(with_files(PSD_DISK_INDEX_MAX + 2), "a file that cannot be");
+    for (uint64_t bytes = 0; bytes <= 8; bytes++) {
+        ASSERT_ALTERED("a file that cannot be", PSI_STATE_FILE, file, true, x.header_bytes = bytes);
     }
 }
 

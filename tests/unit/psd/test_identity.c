@@ -400,6 +400,23 @@ TEST(test_waits_leave_out)
     assert_int_equal(fc_connect(&looker), PS_OK);
     assert_true(names(&e->c, PS_OP_WAITS, "wsecret"));
     assert_false(names(&looker, PS_OP_WAITS, "wsecret"));
+    /* a wait for two variables, of which it may read the first one's container, and that of the session */
+    struct wire both;
+    _Alignas(8) uint8_t meta[64] = {0};
+    const ps_v1_Wait wait = {.condition = PS_WAIT_SEALED};
+    size_t bytes = 0;
+    make(e, "a", "wa", false);
+    allow(e->t, ROWS "allow key:alice localhost look");
+    wire_init(&both);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(fc_open_in(&e->c, i == 0 ? "a" : "secret", i == 0 ? "wa" : "wsecret", &v), PS_OK);
+        wire_item(&both, &ps_v1_HandleItem_msg, &(ps_v1_HandleItem){.handle = v.handle, .creation = v.creation});
+    }
+    assert_int_equal(psi_msg_encode(&ps_v1_Wait_msg, &wait, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    assert_int_equal(fc_call(&e->c, PS_OP_WAIT, 0, e->c.next_id++, 0, meta, psi_pad8((uint32_t)bytes), &both).status, FC_NONE);
+    wire_fini(&both);
+    assert_true(names(&e->c, PS_OP_WAITS, "wa"));
+    assert_false(names(&looker, PS_OP_WAITS, "wsecret"));
     allow(e->t, ROWS "allow key:alice *,@cluster look");
     assert_true(names(&looker, PS_OP_WAITS, "wsecret"));
 }

@@ -53,17 +53,17 @@ static void end_net(void *arg)
 TEST(test_containers_of_a_checkpoint)
 {
     struct sv *sv = sv_new();
-    const struct psd_task *t = sv->t[0]->core;
+    struct psd_task *t = sv->t[0]->core;
     struct psi_err err;
     count_begins();
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_FileItem item = {.kind = PS_FILE_NOTE, .notes = PS_NOTE_DELETED};
         PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
-        assert_ok(psd_saver_take_part(t->saver, &t->peers[1], &item, &err), &err);
+        assert_ok(psd_saver_take_part(t, &t->peers[1], &item, &err), &err);
     }
     assert_ok(psd_saver_check_parts(t, &err), &err);
     count_ends();
-    psd_saver_parts_free(t->saver);
+    psd_saver_parts_free(t);
 }
 
 TEST(test_containers_that_are_barred)
@@ -222,11 +222,11 @@ TEST(test_what_a_directory_keeps_is_counted)
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_FileItem item = {.kind = PS_FILE_NOTE, .notes = PS_NOTE_TRAINED};
         PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
-        assert_ok(psd_saver_take_part(t->saver, &t->peers[1], &item, &err), &err);
+        assert_ok(psd_saver_take_part(t, &t->peers[1], &item, &err), &err);
     }
     assert_counted("a part of a checkpoint", *counted - before, heap_bytes() - heap);
     psd_task_check_invariants(t);
-    psd_saver_parts_free(t->saver);
+    psd_saver_parts_free(t);
     assert_int_equal(*counted, before);
     heap = heap_bytes();
     for (uint32_t i = 0; i < MANY; i++) {

@@ -7,6 +7,7 @@
 #include "daemon.h"
 #include "queue_test.h"
 
+#include "common/mem.h"
 #include "psd/store/mutate.h"
 
 #include <stdio.h>
@@ -121,6 +122,22 @@ TEST(test_a_name_at_the_limit)
         assert_non_null(memmem(a.text.bytes, a.text.size, who, strlen(who)));
         psd_task_check_invariants(e->t->core);
     }
+}
+
+/* The list of sessions is sorted in memory of its own. */
+TEST(test_sessions_without_memory)
+{
+    ps_status st = FC_NONE;
+    uint32_t refused = 0;
+    for (int64_t n = 0; st != PS_OK && n < 100; n++) {
+        struct env *e = env_new(NULL);
+        psi_mem_fail_after(n);
+        st = fc_list(&e->c, PS_OP_SESSIONS, NULL, NULL, wire_new()).status;
+        refused += st == PS_RESOURCE_EXHAUSTED;
+        psi_mem_fail_after(-1);
+    }
+    assert_int_equal(st, PS_OK);
+    assert_true(refused > 0);
 }
 
 /* psctl looks, deletes and resets while nothing else has room, and room comes back. */

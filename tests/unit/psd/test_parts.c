@@ -159,6 +159,10 @@ TEST(test_definitions_that_cannot_be)
             fail_msg("row %zu: %.*s", i, (int)a.text.size, (const char *)a.text.bytes);
         }
     }
+    ps_v1_CreateItem strings = part_item("w", 0, PSI_LAYOUT_DIV);
+    strings.dtype = PS_STRING;
+    strings.has_optimizer = false;
+    refused(cl, &strings, 1, "strings are in no parts");
 }
 
 TEST(test_other_layouts)

@@ -133,6 +133,51 @@ TEST(test_a_batch_of_several_parts)
     }
 }
 
+/* DEQUEUEs that waited are answered all at once, to a client that does not read: behind the bound of its send queue the answers
+ * have no elements, which it then gets in parts. */
+TEST(test_many_answers_at_once)
+{
+    enum { COUNT = 20 };
+    struct env *e = env_new(NULL);
+    struct fc *a = fc_new(e->t, 2);
+    const size_t n = PS_CONTROL_BODY_MAX;
+    const uint8_t *bytes = noise(n);
+    struct wire *out = wire_new();
+    ps_v1_Queue like = queue_like(PSI_QUEUE_FIFO, -1);
+    like.components[0].dims_count = 1;
+    like.components[0].dims[0] = (int64_t)n / 8;
+    ps_v1_OpenAnswer q = queue_as(&e->c, "q", &like);
+    assert_int_equal(fc_open(a, "q", &q), PS_OK);
+    const ps_v1_Enqueue in = {.count = 1, .bytes = n};
+    const ps_v1_Dequeue one = {.count = 1};
+    for (uint64_t i = 0; i < COUNT; i++) {
+        assert_waits(take_for(a, 1 + i, &q, &one, NULL));
+    }
+    a->conn->stuck = true;
+    for (uint64_t i = 0; i < COUNT; i++) {
+        assert_applied(put_bytes(&e->c, 100 + 10 * i, &q, &in, bytes, n, n));
+    }
+    assert_in_range(a->conn->core->out.queued_bytes, PS_OUT_QUEUE_STOP_BYTES, PS_OUT_QUEUE_STOP_BYTES + n + COUNT * 1024);
+    shell_unstick(a->conn);
+    uint64_t empty[COUNT], empties = 0;
+    for (uint64_t i = 0; i < COUNT; i++) {
+        const struct fc_reply r = came(a, out);
+        assert_applied(r);
+        assert_int_equal(result_of(&r).bytes, n);
+        if (out->len == 0) {
+            empty[empties++] = r.h.id;
+        } else {
+            assert_int_equal(out->len, n);
+            assert_memory_equal(out->data, bytes, n);
+        }
+    }
+    assert_in_range(empties, 1, COUNT - PS_OUT_QUEUE_STOP_BYTES / n);
+    for (uint64_t i = 0; i < empties; i++) {
+        assert_applied(get_part(a, empty[i], 0, (uint32_t)n, out));
+        assert_memory_equal(out->data, bytes, n);
+    }
+}
+
 /* Nobody sees an ENQUEUE before its last byte, and others pass it; it stands in line from then on. */
 TEST(test_half_an_enqueue_holds_up_nobody)
 {

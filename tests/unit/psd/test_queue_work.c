@@ -66,6 +66,27 @@ static void assert_end(struct fc *c, const ps_v1_OpenAnswer *q, const struct ite
     assert_int_equal(result_u64(&r), repeated);
 }
 
+/* A session holds a bounded number of items; where it has given one back it gets another one. */
+TEST(test_a_session_holds_so_many)
+{
+    enum { MOST = 4096 };
+    struct env *e = env_new(NULL);
+    struct fc *other = fc_new(e->t, 2);
+    ps_v1_OpenAnswer q = work(&e->c, 1, 0);
+    struct item item = {.text = 0};
+    e->net.check_every = 1000;
+    assert_applied(fill(&e->c, 100, &q, MOST + 2, 9));
+    for (int i = 0; i < MOST; i++) {
+        item = next(&e->c, &q);
+        assert_int_not_equal(item.text, 0);
+    }
+    assert_reply(take_one(&e->c, 200, &q, 0, NULL), PS_FAILED_PRECONDITION, "holds 4096 items");
+    fc_ack(&e->c, 200);
+    assert_int_not_equal(next(other, &q).text, 0);
+    assert_end(&e->c, &q, &item, true, 0);
+    assert_int_not_equal(next(&e->c, &q).text, 0);
+}
+
 TEST(test_each_item_is_done_once)
 {
     struct env *e = env_new(NULL);

@@ -5,6 +5,7 @@
  */
 #include "cluster_test.h"
 
+#include "common/mem.h"
 #include "psd/rounds/rounds.h"
 
 #include <math.h>
@@ -315,6 +316,23 @@ TEST(test_missing)
     assert_true(work(o) > 0);
     assert_committed(fc_take(&o->d, NULL), 2);
     assert_floats(value(o), 0, N, 0);
+}
+
+/* An owner without memory ends a group all the same: for the directory the group has ended there, whatever the answer says. */
+TEST(test_the_end_takes_no_memory)
+{
+    bool fired = true;
+    for (int64_t n = 0; fired; n++) {
+        struct ro *o = ro_new();
+        struct wire *body = group(0, GENERATION);
+        assert_non_null(here(o));
+        psi_mem_fail_after(n);
+        const struct fc_reply r = order(o, PS_OP_TASK_ROUNDS, body);
+        fired = psi_mem_fail_left() == -1;
+        psi_mem_fail_after(-1);
+        assert_true(r.status == PS_OK || (fired && r.status == FC_NONE)); /* without memory for the answer the connection ends */
+        assert_true(here(o) == NULL || r.status == FC_NONE);
+    }
 }
 
 /* TASK_ROUNDS in frames of one item each. */

@@ -80,7 +80,7 @@ TEST(test_variable_without_a_value)
     }
     struct psd_task *t = sv->t[0]->core;
     ps_v1_FileItem older = {.kind = PS_FILE_NOTE, .notes = PS_NOTE_SEALED | PS_NOTE_BARE};
-    assert_int_equal(psd_saver_take_part(t->saver, &t->peers[1], &older, &err), PS_OK);
+    assert_int_equal(psd_saver_take_part(t, &t->peers[1], &older, &err), PS_OK);
     assert_int_equal(psd_saver_check_parts(t, &err), PS_FAILED_PRECONDITION);
     assert_non_null(strstr(err.text, "ready: give each one a value, or take it away (psctl delete)"));
 }
@@ -488,7 +488,7 @@ TEST(test_steps_that_cannot_be)
 {
     struct sv *sv = sv_new();
     assert_int_equal(fc_beat_of(&sv->c, (uint64_t)INT64_MAX + 1, "a", NULL).status, PS_OK);
-    assert_reply(fc_beat_of(&sv->c, (uint64_t)INT64_MAX + 2, "a", NULL), PS_INVALID_ARGUMENT, "global step");
+    assert_reply(fc_beat_of(&sv->c, (uint64_t)INT64_MAX + 2, "a", NULL), PS_INVALID_ARGUMENT, "global step 9223372036854775808");
     assert_reply(fc_beat_of(&sv->c, UINT64_MAX, "a", NULL), PS_INVALID_ARGUMENT, "global step");
     assert_reply(fc_beat_of(&sv->c, 1, "no\nname", NULL), PS_INVALID_ARGUMENT, "");
 }

@@ -444,7 +444,8 @@ TEST(test_what_is_refused)
     const float *g = filled(values, RT_N, 1);
     rt_contribute_all(r, 0, 1, 1);
     assert_reply(rt_contribute(r, 0, &r->w, g, 1), PS_FAILED_PRECONDITION, "the second one");
-    assert_reply(rt_contribute(r, 1, &r->w, g, 2), PS_FAILED_PRECONDITION, "has not begun");
+    assert_reply(rt_contribute(r, 1, &r->w, g, 2), PS_FAILED_PRECONDITION,
+                 "round 2 has not begun; the one that is collected is 1");
     struct fc_part part = {.op = PS_OP_CONTRIBUTE, .dtype = PS_F32, .total = RT_N, .payload = g, .scale = 1, .round = 1};
     part.handle = r->w.handle;
     part.member = 2;

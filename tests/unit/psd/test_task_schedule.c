@@ -112,6 +112,14 @@ static struct fc_reply set_rate(struct fc *c, double rate)
     return fc_call(c, PS_OP_SET_RATE, 0, c->next_id++, 0, meta, (uint32_t)meta_bytes, body);
 }
 
+/* Rates of less than 1 are allowed for either dtype. */
+TEST(test_small_rates)
+{
+    const ps_optimizer opt = halving();
+    assert_int_equal(psi_schedule_check(&opt, PS_F32, NULL), PS_OK);
+    assert_int_equal(psi_schedule_check(&opt, PS_F64, NULL), PS_OK);
+}
+
 TEST(test_step_of_a_push_of_rows)
 {
     const ps_optimizer opt = halving();

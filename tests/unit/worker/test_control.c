@@ -231,6 +231,39 @@ TEST(test_vars)
     psi_buf_fini(&two);
 }
 
+/* A variable that no task can have is no answer: who counts its rows, or the bytes of its elements, would divide by 0. */
+TEST(test_a_variable_that_cannot_be)
+{
+    const struct {
+        ps_optimizer optimizer;
+        ps_dtype dtype;
+        uint32_t axis;
+        bool can_be;
+    } cases[] = {{*ps_no_optimizer(), PS_F32, 1, true},
+                 {*ps_no_optimizer(), PS_STRING, 0, false},
+                 {{.struct_bytes = sizeof(ps_optimizer), .kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 1}, PS_F32, 0, true},
+                 {{.struct_bytes = sizeof(ps_optimizer), .kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 1}, PS_F32, 1, false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct seen seen = {0};
+        struct psi_list_sink sink = {.variable = see, .ctx = &seen};
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct fake_request *vars = fake_begin(f, PSI_REQ_VARS, NULL, NULL, &sink, 60000);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        ps_v1_VarAnswer m = {.dtype = cases[i].dtype, .dims_count = 2, .dims = {4, 4}, .has_optimizer = true, .has_part = true};
+        PSI_BYTES_SET(m.container, "localhost");
+        PSI_BYTES_SET(m.name, "w/part_0");
+        psi_optimizer_to_msg(&cases[i].optimizer, &m.optimizer);
+        psi_part_to_msg(&(struct psi_part){.count = 2, .axis = cases[i].axis, .rows = 8}, &m.part);
+        struct psi_buf body;
+        psi_buf_init(&body, 4096);
+        assert_int_equal(psi_list_append(&body, &ps_v1_VarAnswer_msg, &m, NULL), PS_OK);
+        fake_reply(f, 0, PS_OP_VARS, fake_take(f, 0, PS_OP_VARS)->h.id, false, &(struct fake_answer){.body = &body});
+        assert_int_equal(vars->req.status, cases[i].can_be ? PS_OK : PS_INTERNAL);
+        assert_int_equal(seen.count, cases[i].can_be);
+        psi_buf_fini(&body);
+    }
+}
+
 static void see_container(void *ctx, const ps_container_info *info)
 {
     struct seen *seen = ctx;

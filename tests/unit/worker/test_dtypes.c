@@ -343,6 +343,11 @@ TEST(test_strings)
     r->req.kind = PSI_REQ_PUSH;
     assert_int_equal(psi_client_start(f->c, &r->req, &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "holds strings"));
+    r->req.kind = PSI_REQ_PULL;
+    r->req.dst = dst;
+    r->req.bytes = psi_blob_bytes_max(3) - 1;
+    assert_int_equal(psi_client_start(f->c, &r->req, &err), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.text, "its strings may need"));
 }
 
 TEST(test_strings_of_a_liar)

@@ -316,6 +316,28 @@ TEST(test_out_in_parts)
     assert_true(f->acked == of && f->given_up == 0);
 }
 
+/* A task whose send queue is full answers without elements: all of them come in parts. */
+TEST(test_out_in_parts_only)
+{
+    struct psi_dequeue d = {.count = 1};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *q = fake_get_queue(f, 0, "q", &INT64, 5, 1);
+    struct fake_request *r = take(f, q, &d, 60000);
+    uint64_t of = fake_take(f, 0, PS_OP_DEQUEUE)->h.id;
+    const uint64_t bytes = PART + 16;
+    answer_take(f, 0, of, 1, bytes, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_true(r->dones == 0 && f->acked != of);
+        answer_part(f, fake_take(f, 0, PS_OP_GET_PART));
+    }
+    assert_done(r, PS_OK);
+    for (uint64_t i = 0; i < bytes; i++) {
+        assert_int_equal(d.data[i], at(i));
+    }
+    assert_null(fake_next(f, 0));
+    assert_true(f->acked == of && f->given_up == 0);
+}
+
 /* What a DEQUEUE took goes back unless all of it is here. */
 /* This process stood still for a lease: what it was given meanwhile is asked for again, and may be another's by now. */
 TEST(test_stood_still)

@@ -582,6 +582,18 @@ TEST(test_rounds_that_have_ended)
     assert_done(step, PS_ABORTED);
 }
 
+/* READY of a member learns that the rounds have ended, and is given up: no push of the member is applied alone. */
+TEST(test_ready_is_given_up_when_rounds_have_ended)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 3000);
+    statuses(t, true, PS_SYNC_NONE);
+    fake_wait(&t->f, 4000);
+    assert_done(ready, PS_DEADLINE_EXCEEDED);
+    PSI_IGNORE(fake_begin(&t->f, PSI_REQ_PUSH, t->w, gradient(SMALL), NULL, 60000)); /* its frame counts */
+    assert_true(contribution(fake_take(&t->f, 0, PS_OP_CONTRIBUTE)).round == 3);
+}
+
 /* It goes on where the owner has it, and a deadline in its middle leaves nothing of it. */
 TEST(test_resumed_and_given_up)
 {

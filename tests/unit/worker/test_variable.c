@@ -517,6 +517,29 @@ TEST(test_lookup)
     psi_buf_fini(&body);
 }
 
+/* A task says of a scalar that its optimizer has numbers for rows. */
+TEST(test_lookup_of_what_cannot_be)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "w"};
+    struct psi_var *w = NULL;
+    assert_int_equal(psi_client_variable(f->c, &spec, true, &w, NULL), PS_OK);
+    struct fake_request *find = fake_begin(f, PSI_REQ_LOOKUP, w, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct psi_buf body;
+    psi_buf_init(&body, 4096);
+    ps_v1_CreateAnswer a = {.index = 1, .task = 0};
+    PSI_BYTES_SET(a.job, "ps");
+    assert_int_equal(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, NULL), PS_OK);
+    fake_reply(f, 0, PS_OP_FIND, fake_take(f, 0, PS_OP_FIND)->h.id, false, &(struct fake_answer){.body = &body});
+    struct psi_var as = {.dtype = PS_F32,
+                         .optimizer = {.struct_bytes = sizeof(as.optimizer), .kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 1}};
+    fake_open(f, 0, 4, 77, 5, &as);
+    assert_int_equal(find->req.status, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(find->err.text, "rowwise_adagrad"));
+    psi_buf_fini(&body);
+}
+
 TEST(test_specs_are_checked)
 {
     struct psi_var *var = NULL;

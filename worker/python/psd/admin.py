@@ -83,7 +83,7 @@ def _count(session: Session) -> int:
 def task_names(session: Session) -> list[str]:
     """Names of the tasks that serve: "/job:ps/task:0"; the index is what other functions take."""
     count = _count(session)
-    return [text(lib.ps_cluster_task_name(session._live(), i)) for i in range(count)]
+    return [session._held(lambda h, i=i: text(lib.ps_cluster_task_name(h, i))) for i in range(count)]
 
 
 def tasks(session: Session, timeout: float | None = None) -> list[TaskInfo]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from ._abi import Activation, Dtype, TraceLevel, ps_feed, ps_fetched, ps_replica, ps_replicate_options, ps_row_options, ps_run_options, ps_value
 from ._library import lib
-from .errors import error_of, fail, last_error
+from .errors import Error, error_of, fail, last_error
 from .values import Shape, dims_of, dtype_of, empty, encoded, milliseconds, name_of, sent, shape_of, text
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ class Value:
 
     def __init__(self, plan: Plan, struct: ps_value) -> None:
         self.plan, self._struct = plan, struct
-        plan._ok()
+        plan.session._held(self._read, struct)
+
+    def _read(self, handle: int, struct: ps_value) -> None:
+        self.plan._ok()
         self.name = text(lib.ps_value_name(struct))
         self._dtype = Dtype(lib.ps_value_dtype(struct))
         self.dtype = name_of(self._dtype)
@@ -42,12 +45,12 @@ class Value:
     @property
     def device(self) -> str:
         """Device that computes it; "client"; "" while its row has not run and the scopes name no task."""
-        return text(lib.ps_value_device(self._struct))
+        return self.plan.session._held(lambda _: text(lib.ps_value_device(self._struct)))
 
     @property
     def requested_device(self) -> str:
         """Device that the scopes asked for."""
-        return text(lib.ps_value_requested_device(self._struct))
+        return self.plan.session._held(lambda _: text(lib.ps_value_requested_device(self._struct)))
 
     def __repr__(self) -> str:
         return f"<psd.Value {self.name!r} {self.dtype} {list(self.shape)}>"
@@ -89,7 +92,7 @@ class Plan:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._pointer = lib.ps_plan_new(session._live())
+        self._pointer = session._held(lib.ps_plan_new)
         if not self._pointer:
             raise last_error(8)
         self._placeholders: dict[str, Value] = {}
@@ -101,35 +104,39 @@ class Plan:
         """Free the plan."""
         self._free()
 
-    def _ok(self) -> None:
-        status = lib.ps_plan_status(self._pointer)
-        if status != 0:
-            raise error_of(status, text(lib.ps_plan_error(self._pointer)))
+    def _error(self, status: int) -> Error | None:
+        return error_of(status, text(lib.ps_plan_error(self._pointer))) if status != 0 else None
 
-    def _value(self, struct: ps_value) -> Value:
-        return Value(self, struct)
+    def _ok(self) -> None:
+        error = self._error(lib.ps_plan_status(self._pointer))
+        if error is not None:
+            raise error
+
+    def _value(self, function: Callable[..., ps_value], *args: Any) -> Value:
+        """The value that a function of C makes. The plan's memory is freed with the session."""
+        return self.session._held(lambda _: Value(self, function(self._pointer, *args)))
 
     def placeholder(self, dtype: Any, shape: Shape, name: str | None = None) -> Value:
         """A value that each run must be fed. shape: -1 for a dimension of any size."""
-        made = self._value(lib.ps_plan_placeholder(self._pointer, encoded(name), dtype_of(dtype), shape_of(shape)))
+        made = self._value(lib.ps_plan_placeholder, encoded(name), dtype_of(dtype), shape_of(shape))
         self._placeholders[made.name] = made
         return made
 
     def constant(self, value: Any, dtype: Any = None) -> Value:
         """A constant: a number (dtype float32 if None), a str or bytes, or an array."""
         if isinstance(value, str):
-            return self._value(lib.ps_plan_text(self._pointer, value.encode()))
+            return self._value(lib.ps_plan_text, value.encode())
         if isinstance(value, (int, float)):
-            return self._value(lib.ps_plan_scalar(self._pointer, dtype_of(dtype or "float32"), value))
+            return self._value(lib.ps_plan_scalar, dtype_of(dtype or "float32"), value)
         if isinstance(value, bytes):
-            return self._value(lib.ps_plan_const(self._pointer, Dtype.STRING, shape_of(()), value, len(value)))
+            return self._value(lib.ps_plan_const, Dtype.STRING, shape_of(()), value, len(value))
         kind = dtype_of(dtype if dtype is not None else value.dtype)
         array = sent(value, kind, None, "the constant")
-        return self._value(lib.ps_plan_const(self._pointer, kind, shape_of(array.shape), array.ctypes.data, array.nbytes))
+        return self._value(lib.ps_plan_const, kind, shape_of(array.shape), array.ctypes.data, array.nbytes)
 
     def variable(self, v: Variable) -> Value:
         """The value that a variable of the same session has when the row that uses it runs."""
-        return self._value(lib.ps_plan_variable(self._pointer, v._pointer))
+        return self._value(lib.ps_plan_variable, v._pointer)
 
     def row(self, operation: str, *inputs: Any, **options: Any) -> Value:
         """Make a row by the name of its operation (docs/TF_MAP.md lists them): identity cast add sub mul div matmul relu sigmoid tanh
@@ -163,28 +170,28 @@ class Plan:
         o.outputs = outputs if operation in ("split", "dense_backward", "dense_act_backward", "softmax_xent") else 0
         array = (ps_value * len(values))(*(v._struct for v in values))
         outs = (ps_value * outputs)()
-        lib.ps_plan_row(self._pointer, operation.encode(), array, len(values), C.byref(o), outs, len(outs))
-        self._ok()
+        args = operation.encode(), array, len(values), C.byref(o), outs, len(outs)
+        self.session._held(lambda _: (lib.ps_plan_row(self._pointer, *args), self._ok()))
         return [Value(self, ps_value.from_buffer_copy(out)) for out in outs]
 
     # ---- rows that change variables ----
 
     def assign(self, v: Variable, value: Value) -> Value:
         """Assign the value; the result is the value."""
-        return self._value(lib.ps_plan_assign(self._pointer, v._pointer, value._struct))
+        return self._value(lib.ps_plan_assign, v._pointer, value._struct)
 
     def assign_add(self, v: Variable, value: Value) -> Value:
         """v += value."""
-        return self._value(lib.ps_plan_assign_add(self._pointer, v._pointer, value._struct))
+        return self._value(lib.ps_plan_assign_add, v._pointer, value._struct)
 
     def push(self, v: Variable, gradient: Value, scale: float = 1.0) -> Value:
         """Apply the value times scale as a gradient with v's optimizer."""
-        return self._value(lib.ps_plan_push(self._pointer, v._pointer, gradient._struct, scale))
+        return self._value(lib.ps_plan_push, v._pointer, gradient._struct, scale)
 
     def group(self, *values: Value) -> Value:
         """A row without a result; a fetch of it runs the rows of all these values."""
         array = (ps_value * len(values))(*(v._struct for v in values))
-        return self._value(lib.ps_plan_group(self._pointer, array, len(values)))
+        return self._value(lib.ps_plan_group, array, len(values))
 
     # ---- running ----
 
@@ -216,7 +223,7 @@ class Plan:
         if trace_file is not None:
             o.trace_level, o.trace_file = TraceLevel.FULL_TRACE, os.fsencode(trace_file)
         self.session._check(lib.ps_plan_run, self._pointer, structs, len(items), values, len(wanted), outs, C.byref(o))
-        results = [_fetched(out) for out in outs]
+        results = self.session._held(lambda _: [_fetched(out) for out in outs])
         return results[0] if isinstance(fetches, Value) else results
 
     def _named(self, placeholder: Value | str) -> Value:
@@ -273,15 +280,15 @@ class Plan:
         o.variables, o.variable_count = C.addressof(pointers), len(variables)
         o.asynchronous, o.build = asynchronous, C.cast(function, C.c_void_p)
         outs = (ps_value * (replicas if asynchronous else 1))()
-        status = lib.ps_replicate(self._pointer, replicas, C.byref(o), outs)
-        if status != 0:
-            raise error_of(status, text(lib.ps_plan_error(self._pointer))) from (raised[0] if raised else None)
+        error = self.session._held(lambda _: self._error(lib.ps_replicate(self._pointer, replicas, C.byref(o), outs)))
+        if error is not None:
+            raise error from (raised[0] if raised else None)
         return [Value(self, ps_value.from_buffer_copy(out)) for out in outs]
 
 
 def _free_plan(session: Session, pointer: int) -> None:
-    if not session._closed:
-        lib.ps_plan_free(pointer)
+    if not session._closed:  # in close() a finalizer may come behind the end of the session
+        session._look(lambda _: lib.ps_plan_free(pointer), None)
 
 
 def _fetched(out: ps_fetched) -> Any:

@@ -24,7 +24,7 @@ class _Tuple:
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.pointer = lib.ps_tuple_new(queue._pointer)
+        self.pointer = queue.session._held(lambda _: lib.ps_tuple_new(queue._pointer))
         if not self.pointer:
             check(8)
         weakref.finalize(self, lib.ps_tuple_free, self.pointer).atexit = False
@@ -67,6 +67,9 @@ class Queue:
 
     def __init__(self, session: Session, pointer: int) -> None:
         self.session, self._pointer = session, pointer
+        session._held(self._read, pointer)
+
+    def _read(self, handle: int, pointer: int) -> None:
         self.name = text(lib.ps_queue_name(pointer))
         self.device = text(lib.ps_queue_device(pointer))
         spec = ps_queue_spec.from_address(lib.ps_queue_spec_of(pointer))
@@ -306,7 +309,7 @@ class Work:
         struct = ps_work_item()
         self.session._live()
         self._call(lib.ps_work_next, C.byref(struct), milliseconds(timeout))
-        return WorkItem(self, struct)
+        return self.session._held(lambda _: WorkItem(self, struct))
 
     def __iter__(self) -> Iterator[WorkItem]:
         while True:

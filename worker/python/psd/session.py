@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from contextlib import contextmanager, suppress
+from time import sleep
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NoReturn, Sequence, TypeVar
 
 from . import _logs, _waits
@@ -18,6 +19,7 @@ from ._abi import (
     NanAction,
     NormOf,
     PlacementStrategy,
+    Reason,
     Reduction,
     Reuse,
     RowsMean,
@@ -34,7 +36,7 @@ from ._abi import (
 )
 from ._library import lib
 from .cluster import ClusterSpec, Device
-from .errors import Error, check, error_of, fail, last_error
+from .errors import Error, FailedPrecondition, check, error_of, fail, last_error
 from .files import Files
 from .hooks import Hook, attach
 from .values import Initializer, NoOptimizer, Optimizer, Partitioner, Shape, dtype_of, encoded, glorot, milliseconds, shape_of, text, zeros
@@ -179,8 +181,7 @@ class Session(Files):
         self._pid = os.getpid()
         self._closed = False
         self._closer: int | None = None  # the thread in close(), whose hooks may use the session
-        self._looking: list[int] = []  # threads in _look()
-        self._looked = threading.Condition()
+        self._inside: dict[int, None] = {}  # threads in _held(): close() waits for the others, because it frees the session
         self._limit = limit
         self._asked = 0  # interrupts that the program asked for
         self._told = False  # the session's error was raised
@@ -225,9 +226,7 @@ class Session(Files):
         pass
 
     def __repr__(self) -> str:
-        if self._closed:
-            return "<psd.Session closed>"
-        return f"<psd.{type(self).__name__} task {lib.ps_task_index(self._handle)} step {lib.ps_global_step(self._handle)}>"
+        return self._look(lambda h: f"<psd.{type(self).__name__} task {lib.ps_task_index(h)} step {lib.ps_global_step(h)}>", "<psd.Session closed>")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a psd.Session cannot be pickled: give the other process the target, and open a session there")
@@ -242,38 +241,47 @@ class Session(Files):
             fail(_FORKED.format(self._pid), Status.FAILED_PRECONDITION)
         return self._handle
 
-    def _look(self, read: Callable[[int], _T], closed: _T) -> _T:
-        """Return read(the C session), which must not wait, or `closed` if the session is closed. For a thread whose call has ended: close() on
-        another thread may free the session at any time after that, but not while read() runs."""
-        me = threading.get_ident()
-        with self._looked:
-            if self._closed and self._closer != me:
-                return closed
-            self._looking.append(me)
-        try:
-            return read(self._handle)
+    def _held(self, call: Callable[..., _T], *args: Any) -> _T:
+        """Return call(the C session, *args): close() on another thread frees neither the session nor what belongs to it while it runs."""
+        me, inside = _waits._get_ident(), self._inside
+        outer = me in inside  # a hook makes calls within a call
+        try:  # a signal may come behind each line
+            inside[me] = None
+            return call(self._live(), *args)
         finally:
-            with self._looked:
-                self._looking.remove(me)
-                self._looked.notify_all()
+            if not outer:
+                inside.pop(me, None)
+
+    def _look(self, read: Callable[[int], _T], closed: _T) -> _T:
+        """Return read(the C session), which must not wait, or `closed` if the session is closed."""
+        try:
+            return self._held(read)
+        except FailedPrecondition:
+            return closed
 
     def _interrupts(self) -> int:
         return self._asked
 
     def _once(self, function: Callable[..., _T], *args: Any) -> _T:
         """Make a call that returns no status, and that a signal may end."""
-        return _waits.once(self._live(), function, args)  # type: ignore[no-any-return]
+        return self._held(_waits.once, function, args)  # type: ignore[no-any-return]
 
     def _check(self, function: Callable[..., int], *args: Any, again: bool = False) -> None:
         """Make a call that waits, and raise its error. again: after a signal the call may be repeated, because it continues where it was."""
-        handle, asked = self._live(), self._asked
-        status = _waits.once(handle, function, args)
-        if status == _CANCELLED and asked == self._asked:
-            status = _waits.again(handle, self._interrupts, self._limit, again, function, args)
+        status = self._held(self._status, function, args, again)
         if status != 0:
             self._failed(last_error(status))
 
+    def _status(self, handle: int, function: Callable[..., int], args: tuple[Any, ...], again: bool) -> int:
+        asked = self._asked
+        status: int = _waits.once(handle, function, args)
+        if status == _CANCELLED and asked == self._asked:
+            status = _waits.again(handle, self._interrupts, self._limit, again, function, args)
+        return status
+
     def _failed(self, error: Error) -> NoReturn:
+        if self._closed and error.reason == Reason.INTERRUPTED:  # by close()
+            error = error_of(_CANCELLED, "ended beside the end of the session", Reason.CLOSING, error.applied)
         self._told = self._told or self._look(lib.ps_session_status, 0) != 0
         raised, self._raised = self._raised, None
         if raised is not None and not isinstance(raised, Exception):
@@ -345,10 +353,12 @@ class Session(Files):
             return  # the parent's session; this process has no thread of it
         _waits.forget(self._handle)
         self._closer = me = threading.get_ident()
+        self._asked += 1
         try:
             error = self._first_error()
-            with self._looked:  # 1 s: a signal that came between two lines of _look() may have left its thread in the list
-                self._looked.wait_for(lambda: all(thread == me for thread in self._looking), 1.0)
+            while any(thread != me for thread in list(self._inside)):  # each leaves at once: no other call begins
+                lib.ps_interrupt(self._handle)
+                sleep(_waits.INTERVAL_S / 20)
             status = lib.ps_session_close(self._handle)
         finally:
             self._closer = None
@@ -362,21 +372,21 @@ class Session(Files):
     def leave(self) -> None:
         """Say goodbye now, so that tasks forget the session at once; it counts as lost. close() is still needed."""
         self._asked += 1
-        lib.ps_session_leave(self._live())
+        self._held(lib.ps_session_leave)
 
     def interrupt(self) -> None:
         """Interrupt the calls that threads are in at this moment: each raises psd.Cancelled. The session goes on. Any thread."""
         self._asked += 1
-        lib.ps_interrupt(self._live())
+        self._held(lib.ps_interrupt)
 
     def fail(self, message: str, status: Status = Status.UNKNOWN) -> None:
         """Set the session's first error, for a failure of the program itself: others learn that it is a loss."""
-        lib.ps_session_fail(self._live(), status, message.encode())
+        self._held(lib.ps_session_fail, status, message.encode())
         self._told = True
 
     def set_deadline(self, seconds: float | None) -> None:
         """Set a deadline, `seconds` from now, for calls without a timeout of their own; None: each has the operation timeout again."""
-        lib.ps_session_set_deadline(self._live(), milliseconds(seconds))
+        self._held(lib.ps_session_set_deadline, milliseconds(seconds))
 
     @property
     def error(self) -> Error | None:
@@ -389,7 +399,7 @@ class Session(Files):
     @property
     def task_index(self) -> int:
         """Index of this task in its job; 0 without a job."""
-        return int(lib.ps_task_index(self._live()))
+        return int(self._held(lib.ps_task_index))
 
     @property
     def task_count(self) -> int:
@@ -411,7 +421,7 @@ class Session(Files):
     @property
     def seed(self) -> int:
         """The seed from the options or --seed."""
-        return int(lib.ps_seed(self._live()))
+        return int(self._held(lib.ps_seed))
 
     def devices(self) -> list[Device]:
         """Devices of all tasks that serve."""
@@ -468,25 +478,24 @@ class Session(Files):
         try:
             yield
         finally:
-            if not self._closed:
-                pop(self._live())
+            self._look(pop, None)
 
     def variable_scope(self, name: str = "", reuse: bool | None = None) -> Any:
         """A context in which names get the prefix "name/". reuse True: variables must exist; False: the session must not have got them before;
         None: either."""
         how = Reuse.AUTO if reuse is None else Reuse.ALWAYS if reuse else Reuse.NEVER
-        return self._scope(lib.ps_variable_scope_push(self._live(), name.encode(), how), lib.ps_variable_scope_pop)
+        return self._scope(self._held(lib.ps_variable_scope_push, name.encode(), how), lib.ps_variable_scope_pop)
 
     def container(self, name: str) -> Any:
         """A context in which variables and queues are in this container."""
-        return self._scope(lib.ps_container_push(self._live(), name.encode()), lib.ps_container_pop)
+        return self._scope(self._held(lib.ps_container_push, name.encode()), lib.ps_container_pop)
 
     def device(self, device: str | ReplicaDeviceSetter | None) -> Any:
         """A context in which objects are placed on this device ("/job:ps/task:1"), or by a setter. None hides all outer device scopes."""
         if isinstance(device, ReplicaDeviceSetter):
-            status = lib.ps_device_push_setter(self._live(), C.byref(device.struct))
+            status = self._held(lib.ps_device_push_setter, C.byref(device.struct))
         else:
-            status = lib.ps_device_push(self._live(), encoded(device))
+            status = self._held(lib.ps_device_push, encoded(device))
         return self._scope(status, lib.ps_device_pop)
 
     # ---- parameters and steps ----
@@ -520,7 +529,7 @@ class Session(Files):
     def found(self) -> tuple[int, int]:
         """After ready(): number of variables that were initialised before it, and the global step then."""
         step = C.c_int64()
-        return int(lib.ps_session_found(self._live(), C.byref(step))), step.value
+        return int(self._held(lib.ps_session_found, C.byref(step))), step.value
 
     def pull(self) -> None:
         """Pull all parameters into their value arrays."""
@@ -547,7 +556,7 @@ class Session(Files):
     @property
     def global_step(self) -> int:
         """Global step after the last step_done() or ready()."""
-        return int(lib.ps_global_step(self._live()))
+        return int(self._held(lib.ps_global_step))
 
     def should_stop(self) -> bool:
         """Whether training ends: the goal is reached, or the cluster has asked to stop. A monitored session recovers in this call. Raises
@@ -559,11 +568,11 @@ class Session(Files):
 
     def would_stop(self) -> bool:
         """What should_stop() would return, without its effects: for other threads."""
-        return bool(lib.ps_would_stop(self._live()))
+        return bool(self._held(lib.ps_would_stop))
 
     def set_steps(self, steps: int) -> None:
         """Global step to stop at; 0: no limit. --steps takes precedence."""
-        lib.ps_set_steps(self._live(), steps)
+        self._held(lib.ps_set_steps, steps)
 
     def stop(self, timeout: float | None = None) -> int:
         """Ask every session that the cluster knows now to stop. Returns their number."""
@@ -603,7 +612,7 @@ class Session(Files):
     @property
     def trace_status(self) -> Status:
         """How the last trace ended: OK, UNAVAILABLE (its step is not over), NOT_FOUND (there was none), else why it was not written."""
-        return Status(lib.ps_trace_status(self._live()))
+        return Status(self._held(lib.ps_trace_status))
 
     # ---- in step with others ----
 
@@ -659,12 +668,12 @@ class Session(Files):
     @property
     def dropped(self) -> int:
         """Number of this session's steps that were dropped in rounds."""
-        return int(lib.ps_dropped(self._live()))
+        return int(self._held(lib.ps_dropped))
 
     @property
     def skipped(self) -> int:
         """Number of this session's steps that a NaN guard skipped."""
-        return int(lib.ps_skipped(self._live()))
+        return int(self._held(lib.ps_skipped))
 
     # ---- variables ----
 
@@ -917,7 +926,7 @@ class MonitoredSession(Session):
     def last_recovery(self) -> Recovery | None:
         """The last recovery that has ended; None: none yet."""
         r = ps_recovery(struct_bytes=C.sizeof(ps_recovery))
-        status = lib.ps_monitored_last_recovery(self._live(), C.byref(r))
+        status = self._held(lib.ps_monitored_last_recovery, C.byref(r))
         if status == Status.NOT_FOUND:
             return None
         check(status)

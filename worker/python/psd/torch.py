@@ -189,7 +189,7 @@ class _Tensors:
     def _value(self, i: int) -> torch.Tensor:
         """The tensor over a parameter's value array, of which there are two."""
         p = self.params[i]
-        key = i, lib.ps_param_value(p._pointer)
+        key = i, self.session._held(lambda _: lib.ps_param_value(p._pointer))
         if key not in self._of_values:
             self._of_values[key] = torch.from_numpy(p.value)
         return self._of_values[key]
@@ -327,8 +327,8 @@ class _Tensors:
     def _part(self) -> None:
         """The program goes on with copies of its gradients: pushes may still read those that it has lent."""
         lent = {id(g) for g in self.session._lent}
-        for p in self.params.values() if not self.session._closed else ():
-            lib.ps_param_lend(p._pointer, None)  # nothing that was lent is left to a later push
+        for p in self.params.values():  # nothing that was lent is left to a later push
+            self.session._look(lambda _, p=p: lib.ps_param_lend(p._pointer, None), 0)  # type: ignore[misc]
         for i, tensor in enumerate(self.tensors):
             if id(tensor.grad) in lent and tensor.grad is not None:
                 tensor.grad = tensor.grad.clone()
@@ -877,8 +877,7 @@ class DiLoCo:
                 t.end_step()
                 self._hold()
         finally:
-            if not self.session._closed:
-                self.session.set_deadline(None)
+            self.session._look(lambda h: lib.ps_session_set_deadline(h, 0), None)
         self._slowest = max(self._slowest, time.monotonic() - self._met)
         self._met = time.monotonic()
         self.meetings += 1

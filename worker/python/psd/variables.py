@@ -33,6 +33,9 @@ class Variable:
     def __init__(self, session: Session, pointer: int) -> None:
         self.session = session
         self._pointer = pointer
+        session._held(self._take, pointer)
+
+    def _take(self, handle: int, pointer: int) -> None:
         self._dtype = Dtype(lib.ps_variable_dtype(pointer))
         self.shape = dims_of(ps_shape.from_address(lib.ps_variable_shape(pointer)))
         self.name = text(lib.ps_variable_name(pointer))
@@ -58,28 +61,26 @@ class Variable:
         return into(out, self._dtype, self.shape if shape is None else shape, f"out for {self.name!r}")
 
     def _slot_shape(self, slot: int) -> tuple[int, ...]:
-        whole, has = int(lib.ps_variable_bytes(self._pointer)), int(lib.ps_variable_slot_bytes(self._pointer, slot))
+        has = self.session._held(lambda _: int(lib.ps_variable_slot_bytes(self._pointer, slot)))
+        whole = self.session._held(lambda _: int(lib.ps_variable_bytes(self._pointer)))
         return self.shape if has in (0, whole) else (self.shape[0], 1)
 
     @property
     def version(self) -> tuple[int, bool]:
         """Version after the last read or assign by any thread, and whether all elements are of that version."""
         exact = C.c_bool()
-        self.session._live()
-        return int(lib.ps_variable_version(self._pointer, C.byref(exact))), exact.value
+        return self.session._held(lambda _: int(lib.ps_variable_version(self._pointer, C.byref(exact)))), exact.value
 
     @property
     def parts(self) -> list[Variable]:
         """The parts of a partitioned variable: where each is, and its version. Empty: the variable is whole."""
-        self.session._live()
-        return [Variable(self.session, int(lib.ps_variable_partition(self._pointer, i))) for i in range(self._parts)]
+        return self.session._held(lambda _: [Variable(self.session, int(lib.ps_variable_partition(self._pointer, i))) for i in range(self._parts)])
 
     @property
     def variable_def(self) -> str:
         """TensorFlow's VariableDef in the text form of protocol buffers."""
         out = C.create_string_buffer(1024)
-        self.session._live()
-        check(lib.ps_variable_def(self._pointer, out, len(out)))
+        check(self.session._held(lambda _: lib.ps_variable_def(self._pointer, out, len(out))))
         return out.value.decode()
 
     def read(self, out: Array | None = None) -> Array:
@@ -330,8 +331,8 @@ class Parameter:
         self.session = session
         self._pointer = pointer
         self.shape = shape
-        self.name = text(lib.ps_param_name(pointer))
-        self._memory = _Memory(pointer)
+        self.name = session._held(lambda _: text(lib.ps_param_name(pointer)))
+        self._memory = session._held(lambda _: _Memory(pointer))
         self._arrays: dict[int, Array] = {}
         self._last: dict[str, Array] = {}
         self.value  # noqa: B018 - makes the array now: it stays usable after the session has closed
@@ -353,9 +354,8 @@ class Parameter:
     def value(self) -> Array:
         """The values of the last Session.pull(). Ask again after each pull: with push_pull() and prefetch there are two arrays that take
         turns. After Session.close(): the last array."""
-        if self.session._closed:
-            return self._last["value"]
-        return self._array("value", lib.ps_param_value(self._pointer))
+        at = self.session._look(lambda _: lib.ps_param_value(self._pointer), None)
+        return self._last["value"] if at is None else self._array("value", at)
 
     @property
     def grad(self) -> Array:
@@ -373,8 +373,7 @@ class Parameter:
     def version(self) -> tuple[int, bool]:
         """Version of the values of the last pull, and whether all elements are of that version."""
         exact = C.c_bool()
-        self.session._live()
-        return int(lib.ps_param_version(self._pointer, C.byref(exact))), exact.value
+        return self.session._held(lambda _: int(lib.ps_param_version(self._pointer, C.byref(exact)))), exact.value
 
     def pull(self) -> Array:
         """Pull this parameter alone."""
@@ -432,7 +431,7 @@ class Embedding:
         self.session = session
         self._pointer = pointer
         self.shape = shape
-        self.name = text(lib.ps_param_name(pointer))
+        self.name = session._held(lambda _: text(lib.ps_param_name(pointer)))
         self._count = 0  # rows of the last pull()
 
     def __repr__(self) -> str:
@@ -450,7 +449,7 @@ class Embedding:
         self.session._check(lib.ps_embedding_pull, self._pointer, address(at), at.size, address(places), again=True)
         self._count = int(places.max()) + 1 if at.size > 0 else 0
         rows = empty(Dtype.F32, (self._count, *self.shape[1:]))
-        C.memmove(address(rows), lib.ps_param_value(self._pointer), rows.nbytes)
+        self.session._held(lambda _: C.memmove(address(rows), lib.ps_param_value(self._pointer), rows.nbytes))
         return rows, places
 
     def push(self, gradient: Any) -> None:
@@ -462,8 +461,7 @@ class Embedding:
         Errors are sticky. ResourceExhausted: in rounds, more rows than Session.sync_rows() has reserved.
         """
         array = sent(gradient, Dtype.F32, (self._count, *self.shape[1:]), f"the gradient for {self.name!r}")
-        to = self.session._once(lib.ps_param_grad, self._pointer)
-        C.memmove(to, address(array), array.nbytes)
+        self.session._once(lambda: C.memmove(lib.ps_param_grad(self._pointer), address(array), array.nbytes))
         self.session._check(lib.ps_push, self.session._live(), self._pointer)
 
 
