@@ -478,8 +478,8 @@ static struct sim_summary run_cluster(uint64_t seed, bool verbose)
 /* Seeds that have found something, or with which a mutant is seen. */
 TEST(test_in_clusters_again)
 {
-    static const uint64_t seeds[] = {229,  443,  1191, 2042, 2374, 2797, 3742, 3846, 4326,  4793,  5061, 5383,
-                                     6182, 6319, 7091, 7410, 8332, 9031, 9371, 9734, 50018, 50074, 60001};
+    static const uint64_t seeds[] = {229,  443,  1191, 2042, 2374, 2797, 3742, 3846, 4326,  4793,  5061,  5383,
+                                     6182, 6319, 7091, 7410, 8332, 9031, 9371, 9734, 50018, 50074, 60001, 110251};
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
         PSI_IGNORE(run_cluster(seeds[i], false)); /* it fails by itself */
     }

@@ -264,9 +264,22 @@ void sim_disks_logged(struct sim *s, const struct psd_effect *log)
     }
 }
 
+static bool of_one_table(const struct sim_var *a, const struct sim_var *b)
+{
+    const char *end = strrchr(a->name, '/');
+    return a->part.count > 0 && b->part.count > 0 && end != NULL && strcmp(a->container, b->container) == 0 &&
+           strncmp(a->name, b->name, (size_t)(end - a->name)) == 0;
+}
+
+/* True if op makes v, when v is lost. A part of a table is made with all its parts, and where one is refused, all are. READY gets
+ * again what was lost. */
+static bool gets(const struct sim_op *op, const struct sim_var *v)
+{
+    return v == op->var || op->kind == PSI_REQ_READY || (op->var != NULL && of_one_table(op->var, v));
+}
+
 /* One that op gets came back where its part was loaded, with or without a value, which is not where its programs pin it
- * (docs/DURABILITY.md 8.4); or was made anew since by a program that leaves the device out for that. READY gets again what was
- * lost. */
+ * (docs/DURABILITY.md 8.4); or was made anew since by a program that leaves the device out for that. */
 static bool loaded_elsewhere(const struct sim *s, const struct sim_op *op)
 {
     for (size_t i = 0; i < s->birth_count; i++) {
@@ -275,8 +288,8 @@ static bool loaded_elsewhere(const struct sim *s, const struct sim_op *op)
         const char *device = b->var->device;
         char at[48];
         (void)snprintf(at, sizeof(at), "/job:%s/task:%u", t->job, t->index);
-        if ((b->var == op->var || op->kind == PSI_REQ_READY) && (b->placed || b->var->unpinned) &&
-            b->died_event > op->started_event && device[0] != '\0' && strcmp(at, device) != 0) {
+        if (gets(op, b->var) && (b->placed || b->var->unpinned) && b->died_event > op->started_event && device[0] != '\0' &&
+            strcmp(at, device) != 0) {
             return true;
         }
     }
