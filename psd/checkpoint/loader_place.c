@@ -101,9 +101,8 @@ void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p)
         PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
     }
     if (s->from != PSD_LOADER_FROM_OWN || psd_loader_strays(s)) {
-        psd_saver_wants(
-            t->saver,
-            PSD_SAVER_ANYWAY); /* some tasks use values that other tasks saved: a new checkpoint must have each at its new task */
+        /* some tasks use values that other tasks saved: a new checkpoint must have each at its new task */
+        psd_saver_wants(t->saver, PSD_SAVER_ANYWAY);
     }
     psd_loader_end(t, PSD_LOADER_DUE);
 }

@@ -468,8 +468,7 @@ static bool is_alike(const struct psi_saved_variable *a, const struct psi_saved_
            psi_optimizer_fits(&a->optimizer, &b->optimizer);
 }
 
-/* Add one variable to the export. all [count]: the variable itself, or all its parts. DATA_LOSS: a part is missing, or differs.
- */
+/* Add one variable to the export. all [count]: the variable itself, or all its parts. DATA_LOSS: a part is missing or differs. */
 static ps_status add_together(struct exporter *e, const struct ordered *all, size_t count, struct psi_err *err)
 {
     const struct psi_saved_variable *furthest = all[0].variable; /* the part with most updates; its powers are exported */
