@@ -317,24 +317,6 @@ ps_status psi_client_check(const struct psi_request *req, const struct psi_opera
     return psi_request_check_values(req, &psi_kinds[req->kind], v, err);
 }
 
-ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct psi_err *err)
-{
-    ps_status st = psi_request_check(c, req, err);
-    if (st != PS_OK) {
-        return st;
-    }
-    psi_request_prepare(c, req);
-    req->begun_ns = c->now_ns;
-    if (!c->known && !psi_request_is(req, PSI_KIND_STAYS)) {
-        psi_request_move(req, PSI_STAGE_EARLY);
-        psi_peer_want(c->peers[0]);
-        psi_client_kick(c->peers[0]);
-        return PS_OK;
-    }
-    psi_request_go(req);
-    return PS_OK;
-}
-
 const struct psi_cluster *psi_client_cluster(const struct psi_client *c)
 {
     return c->known ? &c->cluster : NULL;

@@ -140,7 +140,7 @@ struct psi_kind {
 };
 extern const struct psi_kind psi_kinds[PSI_REQ_KINDS];
 
-/* How far the session has come in getting or creating a variable; turns.c has the allowed transitions. */
+/* How far the session has come in getting or creating a variable; variable.c has the allowed transitions. */
 enum psi_var_step {
     PSI_VAR_NEW,      /* no get-or-create is under way */
     PSI_VAR_CREATE,   /* in client.want_create until a CREATE or FIND is sent to the directory */
@@ -492,6 +492,16 @@ void psi_request_delay(struct psi_request *req, uint32_t retry_ms);
 void psi_request_move(struct psi_request *req, enum psi_request_stage to);
 /** Start the request, the first time or again. Call only when the cluster is known and no frame of the request is on its way. */
 void psi_request_go(struct psi_request *req);
+/** Let req wait until it is var->current, and get the variable if this session does not have it. */
+void psi_var_queue(struct psi_request *req);
+void psi_var_next(struct psi_var *var); /* start the next request of the variable, unless it has a current one */
+/** Move req, which is no longer var->current, to stage `to`, and start the variable's next request. */
+void psi_var_yield(struct psi_request *req, enum psi_request_stage to);
+/** Take req out of all lists of its variable, drop its chunks, and move it to PSI_STAGE_NONE. The variable's next request may
+ * start. */
+void psi_var_release(struct psi_request *req);
+/** Send the requests in the peer's ready lists, as far as its window and chunks allow. */
+void psi_request_turns(struct psi_peer *peer);
 /** The task for which the request waits now; NULL: none or several. */
 struct psi_peer *psi_request_peer(const struct psi_request *req);
 bool psi_reply_repeatable(const struct psi_reply *r);
@@ -802,21 +812,12 @@ bool psi_var_reopen(struct psi_peer *peer);
  * of the first that is not written. */
 uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t from, uint32_t count, bool handles,
                       struct psi_err *err);
-
-/* ---- turns.c: the order of the requests of one variable ---- */
-/** Set var's step, and move var to `list`; NULL: to no list. turns.c has the allowed transitions. */
+/** Set var's step, and move var to `list`; NULL: to no list. variable.c has the allowed transitions. */
 void psi_var_move(struct psi_var *var, enum psi_var_step step, struct psi_list *list);
 /** Begin to get or create the variable, unless it is open or lost, or this has begun. */
 void psi_var_want(struct psi_client *c, struct psi_var *var);
 /** Call when a variable that this session had opened is gone: ends its requests that have no sequence number. */
 void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why);
-void psi_var_queue(struct psi_request *req);
-void psi_var_next(struct psi_var *var); /* start the next request of the variable, unless it has a current one */
-/** Move req, which is no longer var->current, to stage `to`, and start the variable's next request. */
-void psi_var_yield(struct psi_request *req, enum psi_request_stage to);
-/** Take req out of all lists of its variable, drop its chunks, and move it to PSI_STAGE_NONE. The variable's next request may
- * start. */
-void psi_var_release(struct psi_request *req);
 
 /* ---- ready.c ---- */
 void psi_ready_go(struct psi_request *req);

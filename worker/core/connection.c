@@ -535,69 +535,6 @@ void psi_peer_tick(struct psi_peer *peer)
     }
 }
 
-/* Text for an error: what req needs and a task of an older release cannot do. NULL: the task can do all that req needs. */
-__attribute__((noinline)) static const char *lacks(const struct psi_peer *peer, const struct psi_request *req)
-{
-    if (psi_request_is(req, PSI_KIND_ROWS) && (peer->features & PS_FEATURE_ROWS) == 0) {
-        return "has no operations on rows";
-    }
-    if (req->kind == PSI_REQ_PUSH_PULL_ROWS && (peer->features & PS_FEATURE_PULL_ROWS) == 0) {
-        return "sends no values back for a push of rows";
-    }
-    if (req->kind == PSI_REQ_PUSH_ROWS && req->round != 0 && (peer->features & PS_FEATURE_ROUND_ROWS) == 0) {
-        return "has no rows in rounds";
-    }
-    return req->kind == PSI_REQ_ADD && (peer->features & PS_FEATURE_LONG_ADDS) == 0 &&
-                   req->var->elements * ps_dtype_bytes(req->var->dtype) > PS_RESULT_BYTES_MAX
-               ? "adds 64 bytes at most"
-               : NULL;
-}
-_Static_assert(PS_RESULT_BYTES_MAX == 64, "as the text says");
-
-/* End req if the task lacks a feature that req needs. True: req was ended. */
-static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *req)
-{
-    const char *what = psi_request_is(req, PSI_KIND_ROWS | PSI_KIND_SIGN) ? lacks(peer, req) : NULL;
-    if (what == NULL) {
-        return false;
-    }
-    char where[PSI_WHERE_MAX];
-    const struct psi_var *var = req->var;
-    psi_var_release(req);
-    psi_request_end_as(req, PS_UNIMPLEMENTED, PS_REASON_FEATURE, PS_NOTHING_APPLIED,
-                       "%s of '%s' at %s: the task is of a release that %s; upgrade it", psi_request_name(req), var->name,
-                       psi_peer_where(peer, where, sizeof(where)), what);
-    return true;
-}
-
-static void pump_ready(struct psi_peer *peer)
-{
-    for (int multi = 0; multi < 2; multi++) {
-        struct psi_list *head = multi != 0 ? &peer->ready_multi : &peer->ready_single;
-        struct psi_list *it = head->next;
-        while (it != head && psi_window_room(peer, multi != 0) && !peer->doomed) {
-            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
-            it = it->next;
-            if (req->var->partial == NULL && !ends_unknown_there(peer, req)) {
-                psi_window_admit(peer, req);
-            }
-        }
-    }
-    /* large reads first, which use at most half of the chunks; then small reads, which may use all the rest */
-    for (int small = 0; small < 2; small++) {
-        struct psi_list *head = small != 0 ? &peer->ready_small_read : &peer->ready_read;
-        struct psi_list *it = head->next;
-        while (it != head && !peer->doomed && (small != 0 || peer->pull_bytes < PSI_PULL_BYTES_MAX) &&
-               !psi_list_empty(&peer->chunk_free)) {
-            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
-            it = it->next;
-            if (req->var->partial == NULL && !ends_unknown_there(peer, req) && psi_pull_ask(peer, req)) {
-                psi_var_yield(req, PSI_STAGE_PULLING);
-            }
-        }
-    }
-}
-
 static void close_doomed(struct psi_peer *peer)
 {
     if (peer->link != NULL && peer->doomed) {
@@ -623,7 +560,7 @@ void psi_peer_pump(struct psi_peer *peer)
         if (psi_window_resume(peer) && ready) {
             psi_ask_send(peer, false);
             if (psi_pull_resume(peer)) {
-                pump_ready(peer);
+                psi_request_turns(peer);
             }
         }
     }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done for a request apart from the wire protocol: checks at the start, dispatch by kind, delays, the end. For deadlines
- * and unreachable tasks see deadline.c. Every request ends exactly once, through psi_request_ended(); after that the request
- * belongs to the caller again. */
+/* What is done for a request apart from the wire protocol: checks at the start, dispatch by kind, its turn, delays, the end. For
+ * deadlines and unreachable tasks see deadline.c. Every request ends exactly once, through psi_request_ended(); after that the
+ * request belongs to the caller again.
+ *
+ * The requests of one variable are sent in call order, each as a whole: they wait in var->waiting; the first one becomes
+ * var->current and enters a ready list of its peer; when all its frames are queued, the next request becomes current. Requests of
+ * other variables need not wait. A mutation that is sent again from its middle after a reconnect (var->partial) is sent first. */
 #include "client.h"
 
 #include "common/blob.h"
@@ -323,6 +327,90 @@ void psi_request_go(struct psi_request *req)
     psi_kind_of(req)->go(req);
 }
 
+ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct psi_err *err)
+{
+    ps_status st = psi_request_check(c, req, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    psi_request_prepare(c, req);
+    req->begun_ns = c->now_ns;
+    if (!c->known && !psi_request_is(req, PSI_KIND_STAYS)) {
+        psi_request_move(req, PSI_STAGE_EARLY);
+        psi_peer_want(c->peers[0]);
+        psi_client_kick(c->peers[0]);
+        return PS_OK;
+    }
+    psi_request_go(req);
+    return PS_OK;
+}
+
+void psi_var_queue(struct psi_request *req)
+{
+    struct psi_client *c = req->owner;
+    struct psi_var *var = req->var;
+    if (var->lost) {
+        psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, psi_request_applied(req),
+                           "%s of '%s' at %s: the variable is gone for this session: it was reset or deleted, or its task was "
+                           "restarted",
+                           psi_request_name(req), var->name, c->peers[var->owner]->name);
+        return;
+    }
+    psi_request_move(req, PSI_STAGE_WAITING);
+    if (!var->open) {
+        psi_var_want(c, var);
+        return;
+    }
+    struct psi_peer *peer = c->peers[var->owner];
+    psi_peer_want(peer);
+    psi_client_kick(peer);
+    psi_var_next(var);
+}
+
+void psi_var_next(struct psi_var *var)
+{
+    if (var->current != NULL || !var->open || psi_list_empty(&var->waiting)) {
+        return;
+    }
+    struct psi_request *req = PSI_CONTAINER_OF(psi_list_first(&var->waiting), struct psi_request, link);
+    psi_request_move(req, PSI_STAGE_TURN);
+    psi_client_kick(req->owner->peers[var->owner]);
+}
+
+void psi_var_yield(struct psi_request *req, enum psi_request_stage to)
+{
+    psi_request_move(req, to);
+    psi_var_next(req->var);
+}
+
+static void forget_chunks(struct psi_request *req)
+{
+    struct psi_peer *peer = req->owner->peers[req->var->owner];
+    struct psi_list *it = NULL;
+    struct psi_list *tmp = NULL;
+    PSI_LIST_FOREACH(it, &peer->chunk_out) {
+        if (PSI_CONTAINER_OF(it, struct psi_chunk, link)->req == req) {
+            /* the request is over: values that still come are dropped */
+            PSI_CONTAINER_OF(it, struct psi_chunk, link)->req = NULL;
+        }
+    }
+    PSI_LIST_FOREACH_SAFE(it, tmp, &peer->chunk_again) {
+        if (PSI_CONTAINER_OF(it, struct psi_chunk, link)->req == req) {
+            psi_chunk_drop(peer, PSI_CONTAINER_OF(it, struct psi_chunk, link));
+        }
+    }
+    req->flying = 0;
+}
+
+void psi_var_release(struct psi_request *req)
+{
+    psi_target_release(req);
+    if (req->flying > 0) {
+        forget_chunks(req);
+    }
+    psi_var_yield(req, PSI_STAGE_NONE);
+}
+
 static struct psi_peer *peer_of_var(struct psi_client *c, const struct psi_var *var)
 {
     struct psi_peer *directory = psi_client_directory(c);
@@ -468,4 +556,67 @@ void psi_request_delay(struct psi_request *req, uint32_t retry_ms)
     req->again_ms = c->now_ms + wait - wait / 4 + psi_random_below(&c->random, wait / 2 + 1);
     req->again_ms = req->again_ms < c->now_ms + retry_ms && retry_ms <= 60000 ? c->now_ms + retry_ms : req->again_ms;
     psi_request_move(req, PSI_STAGE_DELAYED);
+}
+
+/* Text for an error: what req needs and a task of an older release cannot do. NULL: the task can do all that req needs. */
+__attribute__((noinline)) static const char *lacks(const struct psi_peer *peer, const struct psi_request *req)
+{
+    if (psi_request_is(req, PSI_KIND_ROWS) && (peer->features & PS_FEATURE_ROWS) == 0) {
+        return "has no operations on rows";
+    }
+    if (req->kind == PSI_REQ_PUSH_PULL_ROWS && (peer->features & PS_FEATURE_PULL_ROWS) == 0) {
+        return "sends no values back for a push of rows";
+    }
+    if (req->kind == PSI_REQ_PUSH_ROWS && req->round != 0 && (peer->features & PS_FEATURE_ROUND_ROWS) == 0) {
+        return "has no rows in rounds";
+    }
+    return req->kind == PSI_REQ_ADD && (peer->features & PS_FEATURE_LONG_ADDS) == 0 &&
+                   req->var->elements * ps_dtype_bytes(req->var->dtype) > PS_RESULT_BYTES_MAX
+               ? "adds 64 bytes at most"
+               : NULL;
+}
+_Static_assert(PS_RESULT_BYTES_MAX == 64, "as the text says");
+
+/* End req if the task lacks a feature that req needs. True: req was ended. */
+static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *req)
+{
+    const char *what = psi_request_is(req, PSI_KIND_ROWS | PSI_KIND_SIGN) ? lacks(peer, req) : NULL;
+    if (what == NULL) {
+        return false;
+    }
+    char where[PSI_WHERE_MAX];
+    const struct psi_var *var = req->var;
+    psi_var_release(req);
+    psi_request_end_as(req, PS_UNIMPLEMENTED, PS_REASON_FEATURE, PS_NOTHING_APPLIED,
+                       "%s of '%s' at %s: the task is of a release that %s; upgrade it", psi_request_name(req), var->name,
+                       psi_peer_where(peer, where, sizeof(where)), what);
+    return true;
+}
+
+void psi_request_turns(struct psi_peer *peer)
+{
+    for (int multi = 0; multi < 2; multi++) {
+        struct psi_list *head = multi != 0 ? &peer->ready_multi : &peer->ready_single;
+        struct psi_list *it = head->next;
+        while (it != head && psi_window_room(peer, multi != 0) && !peer->doomed) {
+            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
+            it = it->next;
+            if (req->var->partial == NULL && !ends_unknown_there(peer, req)) {
+                psi_window_admit(peer, req);
+            }
+        }
+    }
+    /* large reads first, which use at most half of the chunks; then small reads, which may use all the rest */
+    for (int small = 0; small < 2; small++) {
+        struct psi_list *head = small != 0 ? &peer->ready_small_read : &peer->ready_read;
+        struct psi_list *it = head->next;
+        while (it != head && !peer->doomed && (small != 0 || peer->pull_bytes < PSI_PULL_BYTES_MAX) &&
+               !psi_list_empty(&peer->chunk_free)) {
+            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
+            it = it->next;
+            if (req->var->partial == NULL && !ends_unknown_there(peer, req) && psi_pull_ask(peer, req)) {
+                psi_var_yield(req, PSI_STAGE_PULLING);
+            }
+        }
+    }
 }

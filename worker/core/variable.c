@@ -24,6 +24,36 @@
 #define BATCH_ITEMS_MAX 4096u
 #define CREATE_ITEM_BYTES_MAX 700u /* room for names of full length, and for every number of the optimizer */
 
+#define TO(step) (1u << PSI_VAR_##step)
+static const uint8_t WAYS[PSI_VAR_STEPS] = {
+    [PSI_VAR_NEW] = TO(CREATE),
+    [PSI_VAR_CREATE] = TO(CREATING) | TO(NEW), /* to NEW: no task could be chosen */
+    [PSI_VAR_CREATING] = TO(OPEN) | TO(DELAYED) | TO(NEW),
+    [PSI_VAR_OPEN] = TO(OPENING),
+    [PSI_VAR_OPENING] = TO(NEW) | TO(DELAYED),
+    [PSI_VAR_DELAYED] = TO(CREATE) | TO(NEW),
+};
+
+void psi_var_move(struct psi_var *var, enum psi_var_step step, struct psi_list *list)
+{
+    PSI_ASSERT((WAYS[var->step] >> step & 1u) != 0);
+    psi_list_remove(&var->step_link);
+    var->step = (uint8_t)step;
+    if (list != NULL) {
+        psi_list_push_back(list, &var->step_link);
+    }
+}
+
+void psi_var_want(struct psi_client *c, struct psi_var *var)
+{
+    if (var->step == PSI_VAR_NEW && !var->open && !var->lost) {
+        var->tries = 0;
+        var->held_by = UINT32_MAX;
+        psi_var_move(var, PSI_VAR_CREATE, &c->want_create);
+        psi_peer_want(psi_client_directory(c));
+    }
+}
+
 /* Getting or creating the variable has failed: end all requests that wait for it. */
 static void give_up(struct psi_var *var, ps_status st, ps_reason reason, const struct psi_peer *at, const char *text)
 {
@@ -690,6 +720,42 @@ static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct ps
     }
     if (peer->state == PSI_PEER_REOPEN && --peer->reopen_asks == 0) {
         psi_client_kick(peer); /* the peer can become UP */
+    }
+}
+
+void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
+{
+    if (!var->open) {
+        return;
+    }
+    var->open = false;
+    if (var->queue == NULL) {
+        c->chief.readied = false; /* a part of the model is gone, so it is no longer ready */
+        c->chief.ready = 0;
+    }
+    char where[PSI_WHERE_MAX];
+    const struct psi_peer *peer = c->peers[var->owner];
+    psi_lost_note(c, var, why);
+    bool again = true;
+    while (again) {
+        again = false;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &c->all) {
+            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+            if (req->var != var || !psi_request_is(req, PSI_KIND_DATA) || psi_request_numbered(req)) {
+                continue;
+            }
+            psi_var_release(req);
+            psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, psi_request_applied(req), "%s of '%s' at %s: %s",
+                               psi_request_name(req), var->name, psi_peer_where(peer, where, sizeof(where)), why);
+            again = true;
+            break;
+        }
+    }
+    if (var->used || var->must_exist) {
+        var->lost = true;
+    } else {
+        var->creation = 0; /* this session has not used the variable, so it may continue with a new one of that name */
     }
 }
 
