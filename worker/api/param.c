@@ -471,10 +471,12 @@ static bool is_whole(const ps_param *p)
     return p->variable->parts == NULL;
 }
 
-/* True if only the host uses the memory of the block, so that psk_block_write() does not wait. place: the computing device. */
+/* True if the block has memory, which only the host uses, so that psk_block_write() neither waits nor allocates. place: the
+ * computing device. */
 static bool is_on_host(const struct psk_block *b, const struct psk_place *place)
 {
-    return (b->place == NULL || psk_place_has_host_memory(b->place)) && (place == NULL || psk_place_has_host_memory(place));
+    return b->host != NULL && (b->place == NULL || psk_place_has_host_memory(b->place)) &&
+           (place == NULL || psk_place_has_host_memory(place));
 }
 
 /* Start to read into the value buffer. */
