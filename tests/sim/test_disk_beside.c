@@ -116,6 +116,8 @@ static void test_again(void **state)
         run_seed("leases", (struct sim_options){.lease = true}, 8000019, false, &(struct sim_summary){0});
         run_seed("races", (struct sim_options){.race = true}, 8000104, false, &(struct sim_summary){0});
         run_seed("queues", (struct sim_options){.queues = true}, 8000373, false, &(struct sim_summary){0});
+        run_seed("rounds", (struct sim_options){.rounds = true}, 20178, false, &(struct sim_summary){0});
+        run_seed("races", (struct sim_options){.race = true}, 20659, false, &(struct sim_summary){0});
     }
 }
 

@@ -103,6 +103,7 @@ static void test_again(void **state)
     run_seed(8003316, false, &total);
     run_seed(415, false, &total);     /* rows in two segments for a variable of one: an exact pull showed half of them */
     run_seed(8000339, false, &total); /* of mutant claim-refuses-beside-the-dead */
+    run_seed(21037, false, &total);   /* the values of a push-pull of rows, of an atomic variable, do not come */
 }
 
 /* One call is cut at every boundary of its bytes, in both directions, and a byte beside each. */

@@ -255,13 +255,13 @@ static void check_members(struct sim *s, const struct psd_change *c, uint64_t ge
 void sim_rounds_poll(struct sim *s, const struct sim_task *t)
 {
     const struct psd_group *g = s->k.profile == SIM_ROUNDS && t == &s->task[0] ? psd_group_find(t->core, SIM_CONTAINER) : NULL;
-    struct psi_list *it = NULL;
     if (g == NULL) {
         return;
     }
-    /* No owner of a part ever dies. Programs of training end their rounds: one owner may have ended them when the directory dies.
-     */
-    if (s->k.restarts_directory && !s->k.trains && g->failing && g->failure.reason == PS_REASON_LOST) {
+    /* No owner ever dies. But rounds that end (of training, or failing) or are being set may be at some owners only. */
+    const bool lost = g->failing && g->failure.reason == PS_REASON_LOST;
+    s->rounds_failed = s->rounds_failed || (g->failing && !lost);
+    if (lost && s->k.restarts_directory && !s->k.trains && !s->rounds_failed && g->member_count > 0) {
         sim_fail(s, "BROKEN: %s", g->failure.text);
     }
     for (size_t i = 0; i < s->member_count && !g->opened && g->phase != PSD_GROUP_RECOVERING; i++) {
@@ -272,7 +272,7 @@ void sim_rounds_poll(struct sim *s, const struct sim_task *t)
         s->kill_directory = s->kill_directory || (s->k.restarts_directory && !s->healing && sim_one_in(s, 8));
         s->next_fault = s->kill_directory ? s->now : s->next_fault;
     }
-    PSI_LIST_FOREACH(it, &g->members) {
+    for (struct psi_list *it = g->members.next; it != &g->members; it = it->next) {
         const struct psd_group_member *m = PSI_CONTAINER_OF(it, struct psd_group_member, link);
         struct sim_member *known = member_find(s, m->id);
         if (known != NULL && !m->gone && g->phase == PSD_GROUP_COLLECTING) {

@@ -660,6 +660,7 @@ struct sim {
     uint64_t next_fault, reset_wanted_at;
     bool kill_directory;     /* with the next fault: ROUNDS, in the middle of a COMMIT */
     uint64_t factor_attempt; /* ROUNDS: last attempt of the directory that was seen with a factor */
+    bool rounds_failed;      /* ROUNDS: the directory has ended rounds for another reason than a lost part */
     struct psi_cluster cluster;
     struct sim_freed freed[SIM_FREED_MAX]; /* a ring */
     uint32_t freed_next;
