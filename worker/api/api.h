@@ -414,7 +414,7 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
                         void *ctx);
 
 /** psi_api_start(), but put the request into works (psi_io_work.link): psi_io_submit_all() must follow before a thread waits.
- * locked: the caller holds the lock; v must be whole. */
+ * locked: the caller holds the lock, and does without the thread's last error; v must be whole. */
 ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                            void *ctx, struct psi_list *works, bool locked);
 /** psi_io_config.drained: count the requests that have ended in this event, and wake the waiting threads once for all of them. */
@@ -526,9 +526,9 @@ ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err
 void psi_api_variable_known(ps_variable *v, const struct psi_client *c);
 /** Put the get aside, so that many gets run together: at the session's next get that is not put aside, or at psi_api_settle(). */
 void psi_api_put_aside(ps_session *s, struct psi_api_get *get);
-/** Run the gets of psi_api_put_aside(), unless the session has an error. Blocks. Returns the session's first error, or CANCELLED
- * after an interrupt. */
-ps_status psi_api_settle(ps_session *s);
+/** Run the gets of psi_api_put_aside(); if the session has an error, only if `anyway`. Blocks. Returns the session's first error,
+ * or CANCELLED after an interrupt. */
+ps_status psi_api_settle(ps_session *s, bool anyway);
 /** For a recovery: repeat the session's successful gets, in order, at the new client. The program's objects stay valid.
  * waits: a queue that the program had only looked up must exist again, else UNAVAILABLE. Blocks. Returns the first error that no
  * later attempt can repair; if there is none, the first error. */

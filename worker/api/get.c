@@ -339,7 +339,7 @@ void psi_api_get_once(ps_session *s, const ps_variable *v)
 
 struct getting {
     struct psi_list *gets; /* the thread's own gets; may be empty */
-    bool settles;          /* the thread has no gets of its own: if the session has an error, it runs none */
+    bool settles;          /* the thread runs no gets if the session has an error */
     struct psi_list all;   /* gets that were put aside, which the thread runs first */
     enum psi_gets_do what;
     ps_status st;       /* settles: the session's error */
@@ -394,7 +394,7 @@ static bool run(ps_session *s, struct getting *g, struct psi_err *err)
     return true;
 }
 
-ps_status psi_api_settle(ps_session *s)
+ps_status psi_api_settle(ps_session *s, bool anyway)
 {
     struct psi_err err;
     struct psi_list none;
@@ -402,8 +402,8 @@ ps_status psi_api_settle(ps_session *s)
     psi_err_none(&err);
     psi_list_init(&none);
     g.gets = &none;
-    g.settles = true;
-    if (run(s, &g, &err)) {
+    g.settles = !anyway;
+    if (run(s, &g, &err) || anyway) {
         return psi_api_go_on(s);
     }
     return g.st != PS_OK ? g.st : psi_api_result(&err, psi_api_interrupted(s, &err));

@@ -32,7 +32,7 @@ ps_status psi_api_enter_settled(ps_session *s)
     struct psi_err err;
     psi_err_none(&err);
     const ps_status st = psi_api_check(s, true, &err);
-    return st == PS_OK ? psi_api_settle(s) : psi_api_last_error_set(&err);
+    return st == PS_OK ? psi_api_settle(s, false) : psi_api_last_error_set(&err);
 }
 
 /* Release one reference to p: the session's, or one of ps_param_hold(). The last release frees the parameter. */
@@ -667,14 +667,17 @@ static bool push_does(ps_session *s, struct psi_call *call, enum psi_do what, vo
     }
     p->brings = call->brings;
     ps_status st = gather(p);
+    if (st == PS_OK && !locked) {
+        forget(p); /* before the push is sent: when it has ended, another thread may use p */
+    }
     if (st == PS_OK) {
         st = p->brings ? next_ready(p, place) : PS_OK;
         st = st != PS_OK                                       ? st
              : p->grad.on_device && !none && p->pushed == NULL ? fetch(s, p)
                                                                : push_begin(p, locked ? works : NULL);
-        if (st == PS_OK || !locked) { /* else this function is called again */
-            forget(p);
-        }
+    }
+    if (st == PS_OK && locked) { /* else this function is called again */
+        forget(p);
     }
     if (st != PS_OK && !locked) {
         push->st = refused(s, st, push->what);

@@ -84,7 +84,7 @@ int ps_report_uninitialized(ps_session *s, const char **names, int max)
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 tells the caller */
         return -1;
     }
-    PSI_IGNORE(psi_api_settle(s)); /* an error sticks to the session; the variables that were got are checked nevertheless */
+    PSI_IGNORE(psi_api_settle(s, true)); /* an error sticks to the session; the variables that were got are checked nevertheless */
     size_t count = 0;
     ps_variable **all = variables_copy(s, &count);
     struct status_of *of = psi_calloc(count + 1, sizeof(*of));
@@ -126,7 +126,7 @@ ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
     if (psi_api_check(s, true, &err) != PS_OK) {
         return psi_api_last_error_set(&err);
     }
-    PSI_IGNORE(psi_api_settle(s)); /* an error sticks to the session, but the other variables are awaited */
+    PSI_IGNORE(psi_api_settle(s, true)); /* an error sticks to the session, but the other variables are awaited */
     return plain(s, PSI_REQ_WAIT_READY, NULL, timeout_ms > 0 ? timeout_ms : psi_api_ready_timeout_ms(s));
 }
 

@@ -316,7 +316,7 @@ ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64
     psi_err_none(&err);
     ps_status st = claim(v, what->kind, req, done, &err);
     if (st != PS_OK) {
-        return psi_api_last_error_set(&err);
+        return locked ? st : psi_api_last_error_set(&err);
     }
     struct psi_api_request *r = api_of(req);
     ps_session *s = v->session;
@@ -327,7 +327,7 @@ ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64
     st = enter(s, &request, locked, &err);
     if (st != PS_OK) {
         __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
-        return psi_api_last_error_set(&err);
+        return locked ? st : psi_api_last_error_set(&err);
     }
     psi_list_move_all(works, &request);
     return PS_OK;

@@ -138,7 +138,7 @@ enum psi_call_end {
     PSI_END_REFUSED /* psi_training_next() has failed, or psi_training_did() reported that the caller could not do its part */
 };
 
-/* What the caller must do next: OVER, WAIT, TAKE under the lock; all others without the lock, and then psi_training_did(). */
+/* What the caller must do next. After all but OVER, WAIT and TAKE it calls psi_training_did(). */
 enum psi_do {
     PSI_DO_OVER,  /* nothing: the call is over, see call->end */
     PSI_DO_WAIT,  /* wait for an event, then ask again */

@@ -840,7 +840,7 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     st = st == PS_OK ? psi_api_may_change(s, PSI_REQ_ASSIGN, &err) : st; /* before variables are created */
     st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {
-        PSI_IGNORE(psi_api_settle(s)); /* runs the gets that were put off; an error stays in the session */
+        PSI_IGNORE(psi_api_settle(s, true)); /* runs the gets that were put off; an error stays in the session */
         st = run(m, &err);
         psi_api_go_outside(s);
     }

@@ -223,6 +223,17 @@ TEST(containers_do_not_meet)
     close_ok(plain);
 }
 
+TEST(a_failed_session_reports_what_was_put_aside)
+{
+    ps_session *s = open_plain();
+    const char *names[8] = {NULL};
+    (void)ps_param_get(s, "aside", PS_SHAPE(2), ps_zeros(), ps_sgd(1));
+    assert_int_equal(ps_session_fail(s, PS_INVALID_ARGUMENT, "by the test"), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_report_uninitialized(s, names, 8), 1);
+    assert_string_equal(names[0], "aside");
+    assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
+}
+
 TEST(ready_and_reports_see_all_containers)
 {
     ps_session *s = open_plain();
