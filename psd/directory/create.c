@@ -356,6 +356,7 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
         }
         struct psi_err own;
         ps_status st = psd_create_parse(&m, item, &own);
+        item->order = 0; /* only the directory gives numbers */
         psd_wait_take(t, w, item->queue == NULL ? 0 : sizeof(*item->queue));
         if (st == PS_OK) {
             st = requested_task(t, &m, item, &own);

@@ -318,6 +318,9 @@ static ps_status take_item(struct psd_task *t, const struct psd_conn *c, const p
     if (item->chief_number != 0) {
         return take_chief(t, c, item, err);
     }
+    if (item->order > INT32_MAX) { /* no task gets there; the numbers of all tasks would be used up */
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the order of a variable that no task has");
+    }
     if (item->order != 0) {
         t->next_order = item->order > t->next_order ? item->order : t->next_order;
         return PS_OK;

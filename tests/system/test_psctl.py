@@ -580,6 +580,7 @@ class Set(unittest.TestCase):
             self.psctl("get", "w", "--npy", name)
             self.psctl("set", "w", "2.5", "--fill")
             self.psctl("set", "w", "--npy", name)
+            self.psctl("import", "x" * 5000 + "=w.npy", code=2)  # longer than any path
             self.assertEqual(self.values("w"), [1.5] * 640)
             with open(name, "rb") as file:
                 done = subprocess.run([PSCTL, "-t", self.cluster.addresses[0], "set", "w", "--npy", "-"], stdin=file, check=False,

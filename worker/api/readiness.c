@@ -84,7 +84,7 @@ int ps_report_uninitialized(ps_session *s, const char **names, int max)
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 tells the caller */
         return -1;
     }
-    PSI_IGNORE(psi_api_settle(s, true)); /* an error sticks to the session; the variables that were got are checked nevertheless */
+    PSI_IGNORE(psi_api_settle(s, true)); /* an error sticks to the session; the variables that were got are checked */
     size_t count = 0;
     ps_variable **all = variables_copy(s, &count);
     struct status_of *of = psi_calloc(count + 1, sizeof(*of));

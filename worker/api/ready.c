@@ -62,7 +62,7 @@ static ps_status get(ps_session *s, struct ready *r, struct psi_err *err)
     if (st != PS_OK) {
         return st;
     }
-    PSI_IGNORE(psi_api_settle(s, true)); /* runs gets put aside, which psi_api_global_step() does only if it gets global_step now */
+    PSI_IGNORE(psi_api_settle(s, true)); /* psi_api_global_step() runs gets put aside only if it gets global_step now */
     return psi_api_sticky(s, err) != PS_OK || psi_api_interrupted(s, err) != PS_OK ? err->code : PS_OK;
 }
 

@@ -209,6 +209,10 @@ static enum psctl_exit import_npy(struct psctl *c, const char *path)
     char *argv[1] = {name};
     struct psctl set = *c;
     set.verb = &psctl_verb_set;
+    if (equals != NULL && equals - path > PS_NAME_BYTES_MAX) {
+        return psctl_misused(c, "the name of a variable has %d bytes at most, and the one before '=' has %td", PS_NAME_BYTES_MAX,
+                             equals - path);
+    }
     (void)snprintf(name, sizeof(name), "%s", slash == NULL || equals != NULL ? path : slash + 1);
     name[equals != NULL ? (size_t)(equals - path) : strlen(name) - strlen(".npy")] = '\0';
     set.npy = equals != NULL ? equals + 1 : path;

@@ -256,10 +256,10 @@ static int start_over(struct local *l)
 
 static void end_group(struct local *l, bool workers, int within_ms)
 {
-    int64_t deadline_ms = cli_clock_ms() + within_ms;
+    const int64_t deadline_ms = cli_clock_ms() + within_ms;
     kill_all(l, workers, SIGTERM);
-    while (alive(l, workers) > 0 && cli_clock_ms() < deadline_ms) {
-        pump(l, (int)(deadline_ms - cli_clock_ms()) + 1);
+    for (int64_t now = cli_clock_ms(); alive(l, workers) > 0 && now < deadline_ms; now = cli_clock_ms()) {
+        pump(l, (int)(deadline_ms - now) + 1);
     }
     kill_all(l, workers, SIGKILL);
     while (alive(l, workers) > 0) {

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,7 @@ int main(int argc, char **argv)
     struct flags f;
     int status = EXIT_DONE;
     ps_wipe_freed();
+    (void)signal(SIGCHLD, SIG_DFL); /* if the parent ignored it, nobody could wait for the processes of --local and launch */
     if (open_standard() != 0) {
         return say_error("/dev/null: %s", strerror(errno));
     }

@@ -161,7 +161,7 @@ static bool parse(struct shards *s)
     int64_t first = strtoll(s->item.data, &at, 10);
     int64_t count = strtoll(at, &at, 10);
     int64_t of = strtoll(at, &at, 10);
-    if (*at != '\0' || of != s->row_count || first < 0 || count < 1 || first > of - count) {
+    if (*at != '\0' || of != s->row_count || first < 0 || count < 1 || first > of - count || s->item.epoch < 1) {
         return false;
     }
     s->shard = (struct shard){.epoch = (int64_t)s->item.epoch - 1, .first = first, .count = count};
