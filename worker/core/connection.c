@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection to one task: dial, HELLO, reconnects, beats, lease, and the order in which requests are sent.
+/* The connection to one task: dial, HELLO, reconnects, beats, lease.
  *
  * Happy path: IDLE -> (psi_peer_want()) DIAL -> HELLO -> UP; the peer then stays connected. After a restart of the task: HELLO ->
  * REOPEN (an OPEN for each variable that was open before) -> UP; REOPEN ends the mutations of these variables
